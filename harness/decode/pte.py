@@ -49,7 +49,7 @@ from harness.decode.program import (
     ValueList,
 )
 from harness.decode.pte_schema import KernelTypes
-from harness.errors import FormatError
+from harness.errors import FormatError, UsageError
 from harness.files import display_path, find_model, read_regular
 from harness.plugins import PROGRAM_DATA, load_extension
 from harness.records.trace import STORED_AS, little_endian, stored_bytes
@@ -651,6 +651,20 @@ def program_bytes(data: bytes) -> bytes:
         FormatError: The data is a damaged bundled program.
     """
     return _bundled_bytes(_bundled_root(data)) if is_bundled_program(data) else data
+
+
+def program_that_ran(file: str, data: Iterable[str], sha256: str) -> bytes | None:
+    """Return the program of a result from its file, linked with its external data.
+
+    None if a file has moved, or has changed since the run.
+    """
+    path = Path(file)
+    try:
+        program = path.read_bytes() if path.is_file() else b""
+        program = linked_program(program_bytes(program), path.name, [Path(name) for name in data])
+    except (OSError, UsageError):
+        return None
+    return program if hashlib.sha256(program).hexdigest() == sha256 else None
 
 
 def read_bundled_program(data: bytes) -> BundledProgram:

@@ -13,8 +13,12 @@ pytest.importorskip("executorch.exir", reason="needs torch and executorch")
 
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.exir import ExecutorchBackendConfig, to_edge, to_edge_transform_and_lower
+from executorch.exir import ExecutorchBackendConfig, schema, to_edge, to_edge_transform_and_lower
+from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
+from executorch.exir._serialize.data_serializer import DataEntry, DataPayload
 from executorch.exir.passes.external_constants_pass import delegate_external_constants_pass_unlifted
+from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+from executorch.exir.tensor_layout import TensorLayout
 from executorch.extension.flat_tensor.serialize.serialize import FlatTensorSerializer
 from executorch.runtime import Runtime
 
@@ -124,6 +128,59 @@ def test_the_bundled_runtime_computes_the_same(
     output = np.load(tmp_path / "run/outputs/0.npy")
     np.testing.assert_allclose(output, exported.theirs(file).numpy(), rtol=1e-5, atol=1e-6)
     assert not [check for check in run.verdict.checks if check.failed and check.code != "I05"]
+
+
+class Counting(torch.nn.Module):
+    """Two buffers that change from execution to execution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("first", torch.arange(4.0) + 1)
+        self.register_buffer("second", torch.arange(3.0) - 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.first.mul_(2.0)
+        self.second.add_(1.0)
+        return torch.cat([x + self.first, self.second * 1.0])
+
+
+@pytest.mark.parametrize("initialized", [("first",), ("first", "second")], ids=len)
+def test_the_first_state_of_a_mutable_buffer_may_be_external(
+    initialized: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The exporter moves weights that a training step changes; here it is a buffer's state."""
+    inputs = (torch.ones(4),)
+    config = ExecutorchBackendConfig(passes=[InitializedMutableBufferPass([*initialized])])
+    edge = to_edge(torch.export.export(Counting(), inputs)).to_executorch(config)
+    file = deserialize_pte_binary(edge.buffer)
+    [tensor] = [
+        value.val
+        for value in file.program.execution_plan[0].values
+        if isinstance(value.val, schema.Tensor)
+        and value.val.allocation_info is not None
+        and value.val.data_buffer_idx == 1
+    ]
+    external = schema.TensorDataLocation.EXTERNAL
+    tensor.extra_tensor_info = schema.ExtraTensorInfo(0, "first", external)
+    tensor.data_buffer_idx = 0
+    if len(initialized) == 1:
+        file.mutable_data = None
+    layout = TensorLayout(tensor.scalar_type, tensor.sizes, [*tensor.dim_order])
+    payload = DataPayload([np.arange(2, 6, dtype="<f4").tobytes()], {})
+    payload.named_data["first"] = DataEntry(0, 16, layout)
+    (tmp_path / "model.pte").write_bytes(bytes(serialize_pte_binary(file)))
+    (tmp_path / "state.ptd").write_bytes(bytes(FlatTensorSerializer().serialize(payload)))
+    exported = Exported(tmp_path / "model.pte", {"state": tmp_path / "state.ptd"}, inputs)
+    linked = tmp_path / "linked.pte"
+    linked.write_bytes(link_program(exported.program.read_bytes(), [tmp_path / "state.ptd"]))
+    method = Runtime.get().load_program(linked).load_method("forward")
+    for _ in range(2):
+        output = method.execute([*inputs])[0].clone()
+    once = exported.theirs(tmp_path / "state.ptd")
+    assert once[:4].tolist() == [5, 7, 9, 11]
+    assert output[:4].tolist() == [9, 13, 17, 21]
+    if len(initialized) == 2:
+        assert output[4:].tolist() == [1, 2, 3]
 
 
 def rewritten(file: Path, change: Callable[[object], None], target: Path) -> Path:

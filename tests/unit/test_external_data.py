@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -243,3 +244,24 @@ def test_boards_compute_what_executorch_does(
         assert result.model is not None
         assert result.model.sha256 == hashlib.sha256(linked(model)).hexdigest()
         assert result.model.data == tuple(map(str, files))
+
+
+@pytest.mark.sim
+def test_what_reads_a_result_again_links_again(etharness: Etharness, tmp_path: Path) -> None:
+    for name in ("two.pte", "conv.ptd", "linear.ptd"):
+        (tmp_path / name).write_bytes((FOLDER / name).read_bytes())
+    data = [f"--data={tmp_path / name}" for name in FILES[TWO]]
+    words = ("run", "--board", "native", "--model", tmp_path / "two.pte", *data)
+    assert etharness(*words, "-o", tmp_path / "run").code == 0
+    report = ("report", tmp_path / "run", "-o")
+    assert etharness(*report, page := tmp_path / "run.html").code == 0
+    assert "is not the one that ran" not in page.read_text()
+    assert etharness(*report, tmp_path / "all.zip").code == 0
+    with ZipFile(tmp_path / "all.zip") as archive:
+        assert archive.read("model/two.pte") == linked(TWO)
+    (tmp_path / "conv.ptd").write_bytes((FOLDER / "all.ptd").read_bytes())
+    assert etharness(*report, tmp_path / "changed.zip").code == 0
+    with ZipFile(tmp_path / "changed.zip") as archive:
+        assert "model/two.pte" not in archive.namelist()
+        missing = json.loads(archive.read("manifest.json"))["missing"]
+    assert "the model two.pte: moved or changed since the run" in missing

@@ -37,6 +37,7 @@ from harness.check.budget import read_files
 from harness.check.evaluate import DEFAULT_BUDGET
 from harness.check.history.samples import decode_history, encode_history
 from harness.config.board import Board, load_board
+from harness.decode.pte import program_that_ran
 from harness.errors import FormatError, UsageError
 from harness.files import MOST_DOCUMENT, decode_json, read_limited
 from harness.plugins import POSTMORTEMS, load_extension
@@ -432,9 +433,9 @@ class _Contents:
         if model is None:
             return
         path, data = Path(model.file), self._run.program
-        if not data and path.is_file():
-            data = _read(path)
-        if hashlib.sha256(data).hexdigest() == model.sha256:
+        if hashlib.sha256(data).hexdigest() != model.sha256:
+            data = program_that_ran(model.file, model.data or (), model.sha256) or b""
+        if data:
             self._facts["model"] = self._add("model", path.name, data)
         else:
             self._missing.append(f"the model {path.name}: moved or changed since the run")

@@ -83,10 +83,11 @@ class _Linker:
         self._files = ", ".join(sorted({entry.place[0] for entry in data.values()})) or "--data"
         size, base = _window(program)
         self.root = _Reader(program, size).root()
-        self.segments: list[bytes] = []
+        self.segments: list[bytearray] = []
         for segment in self.root.fields.get(pte.ProgramTable.SEGMENTS, []):
             at = base + segment.number(pte.DataSegment.OFFSET)
-            self.segments.append(program[at : at + segment.number(pte.DataSegment.SIZE)])
+            size = segment.number(pte.DataSegment.SIZE)
+            self.segments.append(bytearray(program[at : at + size]))
         self._taken: dict[tuple[str, int, int], int] = {}
         self._used: set[str] = set()
 
@@ -171,12 +172,13 @@ class _Linker:
         offsets = pieces.fields.get(slots.OFFSETS) or b""
         if len(offsets) <= 8:  # the first is that of tensors without data
             pieces.put(slots.SEGMENT_INDEX, len(self.segments))
-            self.segments.append(b"")
+            self.segments.append(bytearray())
             offsets = bytes(8)
         number = pieces.number(slots.SEGMENT_INDEX)
-        segment = _padded(self.segments[number], _ALIGNMENT)
-        self.segments[number] = segment + data
+        segment = self.segments[number]
+        segment += bytes(-len(segment) % _ALIGNMENT)
         pieces.fields[slots.OFFSETS] = offsets + len(segment).to_bytes(8, "little")
+        segment += data
         return len(offsets) // 8
 
     def _check(self, method: str, key: str, tensor: TableNode, entry: StoredTensor) -> None:
@@ -220,16 +222,16 @@ class _Linker:
                 continue
             if entry.place not in numbers:
                 numbers[entry.place] = len(self.segments)
-                self.segments.append(entry.data)
+                self.segments.append(bytearray(entry.data))
             node = TableNode(pte.NamedData, {pte.NamedData.KEY: _raw(key)})
             node.put(pte.NamedData.SEGMENT_INDEX, numbers[entry.place])
             self._named().append(node)
 
     def _file(self) -> bytes:
         """Return the FlatBuffer with an extended header, and the segments behind it."""
-        tables, behind = [], b""
+        tables, behind = [], bytearray()
         for segment in self.segments:
-            behind = _padded(behind, _SEGMENT_ALIGNMENT)
+            behind += bytes(-len(behind) % _SEGMENT_ALIGNMENT)
             table = TableNode(pte.DataSegment, {})
             table.put(pte.DataSegment.OFFSET, len(behind))
             table.put(pte.DataSegment.SIZE, len(segment))
@@ -242,7 +244,7 @@ class _Linker:
         header = _HEADER.pack(pte.HEADER_MAGIC, _HEADER.size, size, base, len(behind))
         root = int.from_bytes(buffer[:4], "little") + len(header)
         begin = root.to_bytes(4, "little") + pte.IDENTIFIER + header
-        return (begin + buffer[8:]).ljust(base, b"\0") + behind
+        return b"".join(((begin + buffer[8:]).ljust(base, b"\0"), behind))
 
 
 def _text(name: bytes) -> str:
@@ -251,10 +253,6 @@ def _text(name: bytes) -> str:
 
 def _raw(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
-
-
-def _padded(data: bytes, alignment: int) -> bytes:
-    return data + bytes(-len(data) % alignment)
 
 
 def _shape(sizes: Sequence[int]) -> str:
@@ -333,7 +331,7 @@ class _Writer:
 
     def file(self, root: TableNode) -> bytes:
         self._builder.Finish(self._table(root), pte.IDENTIFIER)
-        return _padded(bytes(self._builder.Output()), 8)
+        return bytes(self._builder.Output())
 
     def _table(self, node: TableNode) -> int:
         if id(node) in self._offsets:

@@ -27,6 +27,7 @@ from harness.decode.pte import (
     is_bundled_program,
     is_program_file,
     program_bytes,
+    program_that_ran,
     read_delegates,
     read_named_program,
 )
@@ -236,7 +237,9 @@ def _found(model: Model | None, file: Path | None) -> bytes | None:
     assert model is not None
     if (kept := kept_model(model.sha256)) is not None:
         return kept.data
-    for path in (Path(model.file), *packaged_models().values()):
+    if (ran := program_that_ran(model.file, model.data or (), model.sha256)) is not None:
+        return ran
+    for path in packaged_models().values():
         if not path.is_file() or path.stat().st_size < model.nbytes:
             continue
         data = read_model(path)

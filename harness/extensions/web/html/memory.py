@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +20,7 @@ from harness.analyze.memory import (
 )
 from harness.analyze.ticks import nanoseconds_per_tick
 from harness.check.subject import Subject
-from harness.decode.pte import program_bytes, read_program
+from harness.decode.pte import program_that_ran, read_program
 from harness.errors import FormatError
 from harness.extensions.web.html.svg import (
     SIZE,
@@ -58,17 +57,17 @@ _LARGEST = 256 * 1024**2
 
 
 @lru_cache(maxsize=16)
-def _pools(file: str, size: int, sha256: str, name: str) -> tuple[tuple[PlannedPool, ...], int]:
+def _pools(
+    file: str, external: tuple[str, ...], size: int, sha256: str, name: str
+) -> tuple[tuple[PlannedPool, ...], int]:
     """Read the pools of a method and count its instructions, from the file that ran."""
     path = Path(file)
     if not path.is_file():
         raise FormatError(f"the model {path.name} is no longer where it ran from")
-    if size > _LARGEST or path.stat().st_size != size:
+    data = program_that_ran(file, external, sha256) if size <= _LARGEST else None
+    if data is None:
         raise FormatError(f"the model {path.name} is not the one that ran")
-    data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != sha256:
-        raise FormatError(f"the model {path.name} is not the one that ran")
-    method = read_program(program_bytes(data)).method(name)
+    method = read_program(data).method(name)
     if method is None:
         return (), 0
     return tuple(planned_pools(method)), sum(map(len, method.chains))
@@ -91,7 +90,9 @@ def plan_view(run: RunDescription, anchor: str, limits: Limits) -> View | None:
         return None
     model = result.model
     try:
-        pools, instructions = _pools(model.file, model.nbytes, model.sha256, model.method)
+        pools, instructions = _pools(
+            model.file, model.data or (), model.nbytes, model.sha256, model.method
+        )
     except (OSError, FormatError) as error:
         why = printable(error.message if isinstance(error, FormatError) else str(error))
         return {"pools": [], "unknown": f"no memory plan: {why}"}
