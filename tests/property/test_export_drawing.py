@@ -100,7 +100,7 @@ def test_every_trace_that_can_be_drawn_is_written_as_protobuf(trace: Trace, name
         packets = messages("property", MESSAGES)["Trace"].FromString(data).packet
         begun = [packet.timestamp for packet in packets if packet.track_event.type == 1]
         starts = [*drawing.start.tolist(), *(gap.start for gap in drawing.gaps)]
-        starts += [phase.start for phase in drawing.phases]
+        starts += [span.start for span in (*drawing.phases, *drawing.contexts)]
         starts += [0] if len(drawing) else []  # the run
         assert sorted(begun) == sorted(starts)
         ended = [packet.timestamp for packet in packets if packet.track_event.type == 2]
