@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "etd_clock.h"
 #include "etd_server.h"
 #include "etd_sha256.h"
 
@@ -193,8 +194,30 @@ static void *block(uint32_t size) {
     return bytes;
 }
 
+/* A second tracer, whose log follows the server's own. */
+static etd_tracer second;
+
+static void begin_second(void *context, etd_tracer *own) {
+    static uint8_t log[80];
+    (void)context;
+    etd_tracer_init(&second, log, sizeof log, ticks, NULL);
+    etd_set_tracer_number(&second, 1);
+    (void)etd_log_clock(own, 0, now, now);
+    (void)etd_log_clock(&second, 1000, now, now);
+    etd_create_event_block(&second, "Work");
+}
+
+static void end_second(void *context, etd_tracer *own) {
+    (void)context;
+    (void)own;
+    etd_end_profiling(&second, ETD_SCOPE(&second, "work"));
+}
+
 static etd_server_config configure(void) {
     static const uint32_t bauds[] = {BAUD, 2 * BAUD};
+    static const etd_tracer *const tracers[] = {&second};
+    static const etd_more_tracers more = {tracers,      1,         80 + ETD_LOG_HEADER_SIZE, NULL,
+                                          begin_second, end_second};
     static const etd_port port = {
         .read = port_read,
         .write = port_write,
@@ -203,6 +226,7 @@ static etd_server_config configure(void) {
         .restart_clock = nothing,
         .reboot = nothing,
         .set_baud = set_baud,
+        .more_tracers = &more,
     };
     static const etd_clock npu = {"npu", 1, 3, 24, true};
     static const etd_target target = {"fuzz", "host", "clock", 1000, 1, 32, 1, 2, bauds, &npu};

@@ -6,6 +6,7 @@ import subprocess
 from collections import defaultdict
 from pathlib import Path
 
+import harness
 from harness import Kind, Trace, read_log
 from harness.testing import CorruptFrame, Frame, FrameDecoder, Text
 from tests.library.conftest import INCLUDE, WARNINGS, sh, sources
@@ -17,7 +18,7 @@ PART = 0x70
 
 def build(folder: Path, *options: str) -> Path:
     """Compile the program with everything that it shares between threads under watch."""
-    files = [THREADS, *sources("tracer", "link")]
+    files = [THREADS, *sources("tracer", "clock", "link")]
     command = ["gcc", "-std=c11", "-O1", "-g", *WARNINGS, f"-I{INCLUDE}", "-pthread"]
     sh(*command, "-fsanitize=thread", *options, *files, "-o", "threads", cwd=folder)
     return folder / "threads"
@@ -62,6 +63,11 @@ def test_the_host_reads_them_as_one_trace(tmp_path: Path) -> None:
     profiled = trace.tracer[trace.kind == Kind.PROFILE].tolist()
     assert [profiled.count(number) for number in range(TASKS)] == [EVENTS] * TASKS
     assert profiled.count(TASKS) == INTERRUPTS
+    # All read one counter, and the verdict knows when each of them did.
+    path = tmp_path / "all.etlog"
+    path.write_bytes(b"".join(images[number] for number in sorted(images)))
+    verdict = harness.load(path, clock_hz=10**9).verdict
+    assert [check.passed for check in verdict.checks if check.code == "I30"] == [True]
 
 
 def test_a_shared_tracer_is_a_race(tmp_path: Path) -> None:

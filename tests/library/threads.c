@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Four tasks and an interrupt, each with a tracer of its own, and one link. Each task sends its log in frames
- * to the standard output, one frame at a time. The interrupt is a signal to the first task, wherever it is;
- * its log is sent when it can no longer occur. */
+/* Four tasks and an interrupt, each with a tracer of its own, all on one counter, and one link. Each task
+ * sends its log in frames to the standard output, one frame at a time. The interrupt is a signal to the first
+ * task, wherever it is; its log is sent when it can no longer occur. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "etd_clock.h"
 #include "etd_frame.h"
 #include "etd_tracer.h"
 
@@ -23,7 +25,6 @@
 
 typedef struct {
     etd_tracer tracer;
-    uint32_t now;
     uint8_t buffer[EVENTS * 16 + 256];
 } traced;
 
@@ -32,13 +33,22 @@ static traced interrupt;
 static _Atomic int taken;
 static pthread_mutex_t link_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static uint64_t nanoseconds(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static uint32_t count(void *context) {
-    return ++((traced *)context)->now;
+    (void)context;
+    return (uint32_t)nanoseconds();
 }
 
 static void init(traced *it, uint16_t number) {
-    etd_tracer_init(&it->tracer, it->buffer, sizeof it->buffer, count, it);
+    etd_tracer_init(&it->tracer, it->buffer, sizeof it->buffer, count, NULL);
     etd_set_tracer_number(&it->tracer, number);
+    uint64_t now = nanoseconds();
+    (void)etd_log_clock(&it->tracer, 0, (uint32_t)now, now); /* all read the same counter */
     etd_create_event_block(&it->tracer, "Execute");
 }
 
