@@ -120,10 +120,8 @@ def clock_lines(
     timeline = _timeline(trace)
     if timeline is None:
         yield "clocks: events span more than can be: width or direction of a counter may be wrong"
-    else:
-        for text in timeline.unplaced:
-            yield f"clocks: {printable(text)}; it may have logged at other times (I30)"
-        yield from (f"clocks: {printable(text)}" for text in timeline.placed)
+    elif timeline.placed or timeline.unplaced:
+        yield from (f"clocks: {text}" for text in tracer_lines(trace))
     for clock in _clock_documents(trace, qualities, timeline):
         if clock.backward_steps or clock.reversed_events:
             line = (
@@ -134,6 +132,15 @@ def clock_lines(
             yield f"{line}, each by at most {clock.jitter:,} ticks" if small else line
         if clock.quality is not None:
             yield f"clock {clock.name}: {_on_host(clock.quality, emulated=emulated)}"
+
+
+def tracer_lines(trace: Trace) -> list[str]:
+    """Return a line for each tracer that is placed among others, or is not, with the reason."""
+    timeline = _timeline(trace)
+    if timeline is None:
+        return []
+    unplaced = [f"{text}; it may have logged at other times (I30)" for text in timeline.unplaced]
+    return [printable(text) for text in (*unplaced, *timeline.placed)]
 
 
 def _timeline(trace: Trace) -> Timeline | None:

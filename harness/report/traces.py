@@ -44,7 +44,12 @@ from harness.records.trace import (
     Trace,
     by_block,
 )
-from harness.report.description import ClockQualityDocument, clock_documents, trace_losses
+from harness.report.description import (
+    ClockQualityDocument,
+    clock_documents,
+    trace_losses,
+    tracer_lines,
+)
 from harness.report.operators import UNKNOWN, share_text
 from harness.report.run import Column, print_losses
 from harness.report.terminal import show_line, show_table
@@ -92,6 +97,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
     ``tree`` is null without ``--tree``; with it, each node stands before those within it.
     ``memory`` is null without ``--memory``.
     ``modules`` is null without ``--by module``; ``outputs`` is empty without ``--compare-results``.
+    ``tracers`` says of each of several tracers how it is placed, or why it is not; absent for one.
     ``sections`` are what extensions say of the program, by their names
     (``schema/NAME.schema.json``).
     """
@@ -110,6 +116,7 @@ class TraceDocument(msgspec.Struct, frozen=True):
     memory: MemoryDocument | None
     modules: list[ModuleDocument] | None
     outputs: list[OutputDocument]
+    tracers: list[str] | msgspec.UnsetType = msgspec.UNSET
     sections: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -190,6 +197,7 @@ def trace_document(
             memory=memory_document(trace, memory, pools) if memory else None,
             modules=module_documents(trace, symbols) if by_module else None,
             outputs=list(comparisons),
+            tracers=tracer_lines(trace) or msgspec.UNSET,
             sections=dict(sections or {}) or msgspec.UNSET,
         )
     )

@@ -106,6 +106,8 @@ def test_what_is_not_placed_fails_and_is_said_alike(
     shown = etharness("decode", path, "--clock-hz", str(HZ))
     assert shown.code == 0
     assert f"clocks: {check['reason']}" in shown.out
+    document = json.loads(etharness("decode", path, "--clock-hz", str(HZ), "--json").out)
+    assert any(line.startswith(check["reason"]) for line in document["tracers"])
     exported = etharness(
         *("export", path, "-f", "perfetto", "-o", tmp_path / "x", "--clock-hz", str(HZ))
     )
@@ -114,7 +116,9 @@ def test_what_is_not_placed_fails_and_is_said_alike(
 
 
 def test_one_tracer_alone_needs_no_record(tmp_path: Path, etharness: Etharness) -> None:
-    assert tracers_check(etharness, saved(tmp_path, tracer(3, (10, 20)))) is None
+    path = saved(tmp_path, tracer(3, (10, 20)))
+    assert tracers_check(etharness, path) is None
+    assert "tracers" not in json.loads(etharness("decode", path, "--json").out)
 
 
 def test_tracers_that_declare_the_same_counter_begin_within_half_a_wrap(
