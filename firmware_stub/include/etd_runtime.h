@@ -34,9 +34,11 @@ enum {
     ETD_SHORT = 2,
     ETD_INT = 3,
     ETD_LONG = 4,
+    ETD_HALF = 5, /* this and ETD_BFLOAT16 are only stored: kernels compute with float32 */
     ETD_FLOAT = 6,
     ETD_DOUBLE = 7,
     ETD_BOOL = 11,
+    ETD_BFLOAT16 = 15,
 };
 
 /* Returns the size of an element in bytes, or 0 for an unsupported type. */
@@ -47,6 +49,8 @@ static inline uint32_t etd_element_size(uint8_t dtype) {
     case ETD_BOOL:
         return 1;
     case ETD_SHORT:
+    case ETD_HALF:
+    case ETD_BFLOAT16:
         return 2;
     case ETD_INT:
     case ETD_FLOAT:
@@ -62,8 +66,6 @@ static inline uint32_t etd_element_size(uint8_t dtype) {
 /* Returns the size of an element of any type of whole bytes, as another runtime may have it; 0 if unknown. */
 static inline uint32_t etd_stored_size(uint8_t dtype) {
     switch (dtype) {
-    case 5:  /* float16 */
-    case 15: /* bfloat16 */
     case 27: /* uint16 */
         return 2;
     case 28: /* uint32 */

@@ -45,7 +45,7 @@ from harness.formatting import printable
 from harness.plugins import KERNELS, load_plugin
 from harness.records.measurement import BUNDLED_KERNELS
 from harness.records.result import BUNDLED_RUNTIME
-from harness.records.trace import NUMPY_TYPES, STORED_AS, type_name
+from harness.records.trace import BFLOAT16, NUMPY_TYPES, STORED_AS, type_name
 
 if TYPE_CHECKING:
     from harness.link.messages import ModelInfo, TargetInfo, TensorInfo
@@ -638,6 +638,7 @@ def _operands(signature: str) -> Iterator[_Operands]:
             if names == "any"
             else frozenset(_NUMBERS[name] for name in names.split())
         )
+        types |= {BFLOAT16} if _NUMBERS["float16"] in types else frozenset()
         for group in numbers.split():
             members = group.split("=")
             places = tuple(int(member.rstrip("?")) for member in members)
@@ -723,7 +724,7 @@ def _of_tensor(method: Method, tensor: Tensor) -> _Found:
         yield "offset", "begins within a storage", _EXPORT_AGAIN
     if tensor.device:
         yield "device", "is in the memory of another device", "export it for the CPU"
-    item = NUMPY_TYPES[tensor.scalar_type]().itemsize
+    item = STORED_AS[tensor.scalar_type]().itemsize
     # As the loader computes it, sizes of 0 count as 1.
     if prod(max(size, 1) for size in tensor.sizes) * item > _MOST_BYTES:
         yield "size", f"has more than {_MOST_BYTES:,} bytes", "use smaller tensors"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import harness
 from harness import FormatError, Region, UsageError, read_program
 from harness.check.fit import fit, operand_types, refusals, runtime_limits
-from harness.records.trace import NUMPY_TYPES, type_name
+from harness.records.trace import BFLOAT16, NUMPY_TYPES, type_name
 from harness.testing import Status
 from tests.firmware.test_registry import LIST
 from tests.support.c_server import CServer
@@ -29,6 +29,7 @@ NATIVE = harness.Board.load("native")
 SCALAR_TYPES = range(45)
 """All of ExecuTorch's, and some beyond."""
 
+LOADED = {*DTYPES.values(), BFLOAT16}
 TYPED = [operator for operator, signatures in operand_types().items() if signatures]
 
 
@@ -78,7 +79,7 @@ def test_the_table_lists_all_that_the_kernels_take(etstub: ct.CDLL, operator: st
 
 def test_the_table_has_every_kernel_and_every_type() -> None:
     assert sorted(operand_types()) == sorted(CALLS)
-    assert runtime_limits().scalar_types == set(DTYPES.values())
+    assert runtime_limits().scalar_types == LOADED
 
 
 @pytest.mark.long
@@ -117,8 +118,8 @@ def of_tensors(*, input_: bool = True, **tensor: Any) -> bytes:
 @pytest.mark.parametrize("number", SCALAR_TYPES)
 def test_both_load_the_same_types(etstub: ct.CDLL, number: int) -> None:
     file = of_tensors(scalar_type=number)
-    assert host_takes(file) == device_takes(etstub, file) == (number in DTYPES.values())
-    if number not in DTYPES.values():
+    assert host_takes(file) == device_takes(etstub, file) == (number in LOADED)
+    if number not in LOADED:
         (refusal,) = refusals(read_program(file).methods[0])
         assert refusal.reason == (
             f"input 0 is {type_name(number)}, which the bundled kernels do not support"

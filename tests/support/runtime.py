@@ -19,7 +19,12 @@ MAX_DIMS = 8
 DTYPES: dict[np.dtype[Any], int] = {np.dtype(np.uint8): 0, np.dtype(np.int8): 1}
 DTYPES |= {np.dtype(np.int16): 2}
 DTYPES |= {np.dtype(np.int32): 3, np.dtype(np.int64): 4}
-DTYPES |= {np.dtype(np.float32): 6, np.dtype(np.float64): 7, np.dtype(np.bool_): 11}
+DTYPES |= {
+    np.dtype(np.float16): 5,
+    np.dtype(np.float32): 6,
+    np.dtype(np.float64): 7,
+    np.dtype(np.bool_): 11,
+}
 
 
 @mirrors("etd_error.h", "etd_error")

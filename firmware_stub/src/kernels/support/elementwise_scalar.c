@@ -7,6 +7,8 @@ static bool fits(etd_number number, uint8_t dtype) {
     switch (dtype) {
     case ETD_FLOAT:
     case ETD_DOUBLE:
+    case ETD_HALF:
+    case ETD_BFLOAT16:
         return true;
     case ETD_LONG:
         return !number.is_real;

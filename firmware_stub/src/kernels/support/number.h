@@ -20,7 +20,7 @@ bool etd_is_numeric(const etd_tensor *tensor);
 
 /* Returns true for types of floating-point numbers. */
 static inline bool etd_is_real(uint8_t dtype) {
-    return dtype == ETD_FLOAT || dtype == ETD_DOUBLE;
+    return dtype == ETD_FLOAT || dtype == ETD_DOUBLE || dtype == ETD_HALF || dtype == ETD_BFLOAT16;
 }
 
 /* Returns true if numbers of type `from` may be stored as `to`: PyTorch makes no integer of a real number. */
