@@ -44,8 +44,8 @@ Examples:
 @command.probe_options
 @command.panel(
     command.TRACING,
-    *map(command.setting_option, ("profile", "values", "stream", "when_full", "counters")),
-    *map(command.setting_option, ("counter_passes", "trace_limit")),
+    *map(command.setting_option, ("profile", "values", "stream", "live", "when_full")),
+    *map(command.setting_option, ("counters", "counter_passes", "trace_limit")),
     command.time_scale_option,
 )
 @command.panel(

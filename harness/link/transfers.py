@@ -216,6 +216,10 @@ class LogChunks:
         chunks = [chunk for _, chunk in sorted(self._chunks.items())]
         return tuple(_image(chunk) for chunk in chunks if not chunk.missing.count)
 
+    def whole_chunk(self, number: int) -> bytes:
+        """Return a complete chunk."""
+        return _image(self._chunks[number])
+
     def _open(self, note: messages.LogWait) -> _Chunk:
         number, size = note.chunk, note.size
         if number not in self._chunks:

@@ -229,6 +229,15 @@ class RunSettings:
         "Send the log while the model runs; its length is then unlimited.",
         compared=True,
     )
+    live: Path | None = _setting(
+        None,
+        "With --stream, append the events to this Perfetto trace while the model runs; it can be "
+        "opened at any time.  [default: none]",
+        where=_CALL,
+        metavar="FILE",
+        documentation="With ``stream``, append the events to this Perfetto trace while the model "
+        "runs.",
+    )
     when_full: FullLogAction = _setting(
         "stop",
         "Action when the log is full: stop (logging), or drop-oldest (executions).",

@@ -234,8 +234,11 @@ def given_settings(
         )
     if given.detect is not None:
         _check_detect(given.detect)
-    if (given.image or given.tool or given.probe) and not given.flash:
-        raise UsageError("--image, --tool and --probe require --flash", hint="add --flash")
+    lacks = "stream" if given.live is not None and not given.stream else ""
+    lacks = "flash" if (given.image or given.tool or given.probe) and not given.flash else lacks
+    if lacks:
+        words = "--live requires" if lacks == "stream" else "--image, --tool and --probe require"
+        raise UsageError(f"{words} --{lacks}", hint=f"add --{lacks}")
     beside = given.volts is not None or given.marker_pin is not None or given.supply
     if beside and (not isinstance(given.energy, str) or given.energy == NO_METER):
         raise UsageError(

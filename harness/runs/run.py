@@ -41,7 +41,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.transfers import LogChunks
 from harness.link.wire import Region
-from harness.plugins import TARGETS, load_extension
+from harness.plugins import LIVE, TARGETS, load_extension
 from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import Failure, Result, TensorRecord, TestSetRecord, now_utc
 from harness.records.trace import Ping, Trace
@@ -807,6 +807,9 @@ class _Run(RunRecorder):
         """Run the model; save the received part of a streamed log if that fails."""
         plan, chunks = self.plan, LogChunks()
         request = plan.request
+        if request.live is not None:
+            live = load_extension(LIVE, "perfetto", "--live is", "exports")
+            chunks = live(request.live, self.result)
         options = RunOptions(
             request.trace_limit,
             VALUES[request.values],

@@ -37,6 +37,7 @@ class RunKeywords(TypedDict, total=False):
         values: Values to log: none, outputs (of the method), or intermediate (of every instruction
             too).
         stream: Send the log while the model runs; its length is then unlimited.
+        live: With ``stream``, append the events to this Perfetto trace while the model runs.
         when_full: Action when the log is full: stop (logging), or drop-oldest (executions).
         counters: Hardware counters to read at each event, such as ``("cycles", "instret")``.
         counter_passes: Measure more counters than the board counts at once, in several runs, and
@@ -101,6 +102,7 @@ class RunKeywords(TypedDict, total=False):
     profile: str
     values: str
     stream: bool
+    live: PathLike | None
     when_full: str
     counters: Sequence[str]
     counter_passes: bool

@@ -19,11 +19,13 @@ ROOT = Path(__file__).parents[2]
 
 KEYWORDS = set(typing.get_args(typing.get_type_hints(harness.run)["options"])[0].__annotations__)
 
-OF_PLANS = {"unit", "units", "port", "output", "history", "baseline", "image"}
-"""Settings that other keys of a plan and options of `nightly` say; the rest is in [run]."""
+OF_PLANS = {"unit", "units", "port", "output", "history", "baseline", "image", "live"}
+"""Settings that other keys of a plan and options of `nightly` say, and what only a person watches;
+the rest is in [run]."""
 
-OF_SESSIONS = {"unit", "units", "port", "output", "history", "baseline"}
-"""Settings that the command line of pytest says; the rest is in the marker."""
+OF_SESSIONS = {"unit", "units", "port", "output", "history", "baseline", "live"}
+"""Settings that the command line of pytest says, or only a person needs; the rest is in the
+marker."""
 
 OPTIONS = {
     "runs": 2,
@@ -138,6 +140,25 @@ def test_a_marker_has_every_setting_of_a_run(
     [line] = [line for line in done.stdout.splitlines() if "try: " in line]
     named = {name.strip() for name in line.partition("try: ")[2].split(",")}
     assert named == KEYWORDS - OF_SESSIONS - {"progress"} | {"board", "model", "exclude"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--live=live.pftrace",), "--live requires --stream\n  try: add --stream"),
+        (("--live=no/live.pftrace", "--stream"), "no/live.pftrace: No such file or directory"),
+    ],
+)
+def test_a_live_trace_needs_a_streamed_log_and_a_place(
+    words: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    etharness: Callable[..., Any],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = etharness("run", "--board=native", "--model=kws_int8", "-o", "out", *words)
+    assert (done.code, message in done.err) == (2, True), done.err
 
 
 def test_what_is_not_declared_is_refused_in_python() -> None:

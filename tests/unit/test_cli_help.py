@@ -22,8 +22,8 @@ RUN = {
     "Firmware": ["--flash", "--image", "--tool", "--probe"],
     "Debug probe": ["--elf", "--symbol", "--until", "--reset"],
     "What is logged": [
-        *("--profile", "--values", "--stream", "--when-full", "--counters", "--counter-passes"),
-        *("--trace-limit", "--time-scale"),
+        *("--profile", "--values", "--stream", "--live", "--when-full", "--counters"),
+        *("--counter-passes", "--trace-limit", "--time-scale"),
     ],
     "Energy": ["--energy", "--volts", "--marker-pin", "--supply"],
     "What must hold": [

@@ -79,7 +79,7 @@ MESSAGES: Final = {
 
 _SEQUENCE: Final = 1
 _STATE_CLEARED, _NEEDS_STATE = 1, 2  # flags of a packet
-_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4  # types of an event
+BEGIN, END, _INSTANT, _COUNTER = 1, 2, 3, 4  # types of an event
 _UNITS: Final = {
     "uA": 0,
     "value": 0,
@@ -87,7 +87,7 @@ _UNITS: Final = {
     "bytes": 3,
 }  # of a counter; 0 says it in the name only
 _PID: Final = 1
-_PROCESS: Final = 1  # uuid of the process's track; those of the others follow
+PROCESS: Final = 1  # uuid of the process's track; those of the others follow
 _VALUES: Final = "debug_annotation_string_values"
 _UNIQUE: Final = frozenset({"metadata"})  # texts that seldom repeat
 _MARKS: Final = "marks"
@@ -104,7 +104,7 @@ def write_perfetto(trace: Trace, request: Request) -> Exported:
         UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
     """
     drawing = draw(trace, request.method, request.energy, request.symbols)
-    writer = _PacketWriter(drawing)
+    writer = _DrawingWriter(drawing)
     writer.descriptors(request.identity)
     writer.phases(request.identity)
     writer.slices()
@@ -118,29 +118,17 @@ PERFETTO: Final = ExportFormat(
 )
 
 
-class _PacketWriter:
+class PacketWriter:
     """Collects packets; each is serialized when complete."""
 
-    def __init__(self, drawing: Drawing) -> None:
-        self.drawing = drawing
+    def __init__(self) -> None:
         self.types = messages("etdump_harness.perfetto", MESSAGES)
         self.chunks: list[bytes] = []
         self.tables: dict[str, dict[str, int]] = {}
         self.new: Any = None  # texts first used by the current packet
-        self.first_counter = _PROCESS + 1 + len(drawing.tracks)
-        self.first_gap = self.first_counter + len(drawing.counters)
-        self.run_track = self.first_gap + len(drawing.gaps)
-        names = dict.fromkeys(phase.track for phase in drawing.phases)
-        self.phase_tracks = {
-            name: uuid for uuid, name in enumerate(names, start=self.run_track + 1)
-        }
-        found = [span.name for span in drawing.contexts] + [_MARKS] * bool(drawing.marks)
-        first = self.run_track + 1 + len(names)
-        self.instant_tracks = {
-            name: uuid for uuid, name in enumerate(dict.fromkeys(found), start=first)
-        }
 
     def packet(self, time: int | None = None, **content: Any) -> None:
+        """Add a packet, with the texts that it is the first to use."""
         packet = self.types["TracePacket"](trusted_packet_sequence_id=_SEQUENCE, **content)
         packet.sequence_flags = _NEEDS_STATE if self.chunks else _STATE_CLEARED
         if time is not None:
@@ -153,6 +141,7 @@ class _PacketWriter:
         self.chunks.append(trace.SerializeToString())
 
     def event(self, kind: int, track: int, **content: Any) -> Any:
+        """Return an event without a name."""
         return self.types["TrackEvent"](type=kind, track_uuid=track, **content)
 
     def interned(self, field: str, text: str) -> int:
@@ -173,6 +162,7 @@ class _PacketWriter:
         return event
 
     def annotate(self, event: Any, arguments: Mapping[str, int | str]) -> None:
+        """Add arguments to an event."""
         for key, value in arguments.items():
             iid = self.interned("debug_annotation_names", key)
             annotation = event.debug_annotations.add(name_iid=iid)
@@ -183,16 +173,44 @@ class _PacketWriter:
             else:
                 annotation.string_value_iid = self.interned(_VALUES, value)
 
-    def descriptors(self, identity: RunIdentity) -> None:
-        """Write the tracks' names and the snapshots of the target's clocks."""
+    def process(self, identity: RunIdentity) -> None:
+        """Describe the process, which is the run."""
         process: dict[str, Any] = {"pid": _PID, "process_name": process_name(identity)}
         process["process_labels"] = process_labels(identity)
-        self.packet(track_descriptor={"uuid": _PROCESS, "process": process})
+        self.packet(track_descriptor={"uuid": PROCESS, "process": process})
+
+    def child(self, uuid: int, **content: Any) -> None:
+        """Describe a track below the process; the UI sorts them by name."""
+        self.packet(track_descriptor={"uuid": uuid, "parent_uuid": PROCESS, **content})
+
+
+class _DrawingWriter(PacketWriter):
+    """Writes a drawing."""
+
+    def __init__(self, drawing: Drawing) -> None:
+        super().__init__()
+        self.drawing = drawing
+        self.first_counter = PROCESS + 1 + len(drawing.tracks)
+        self.first_gap = self.first_counter + len(drawing.counters)
+        self.run_track = self.first_gap + len(drawing.gaps)
+        names = dict.fromkeys(phase.track for phase in drawing.phases)
+        self.phase_tracks = {
+            name: uuid for uuid, name in enumerate(names, start=self.run_track + 1)
+        }
+        found = [span.name for span in drawing.contexts] + [_MARKS] * bool(drawing.marks)
+        first = self.run_track + 1 + len(names)
+        self.instant_tracks = {
+            name: uuid for uuid, name in enumerate(dict.fromkeys(found), start=first)
+        }
+
+    def descriptors(self, identity: RunIdentity) -> None:
+        """Write the tracks' names and the snapshots of the target's clocks."""
+        self.process(identity)
         if len(self.drawing):
             self.child(self.run_track, name="run")
         for name, uuid in self.phase_tracks.items():
             self.child(uuid, name=name)
-        for uuid, track in enumerate(self.drawing.tracks, start=_PROCESS + 1):
+        for uuid, track in enumerate(self.drawing.tracks, start=PROCESS + 1):
             self.child(uuid, name=track.name)
         for uuid, counter in enumerate(self.drawing.counters, start=self.first_counter):
             self.child(uuid, name=counter.title, counter={"unit": _UNITS[counter.unit]})
@@ -201,33 +219,29 @@ class _PacketWriter:
         for name, uuid in self.instant_tracks.items():
             self.child(uuid, name=name)
 
-    def child(self, uuid: int, **content: Any) -> None:
-        """Describe a track below the process; the UI sorts them by name."""
-        self.packet(track_descriptor={"uuid": uuid, "parent_uuid": _PROCESS, **content})
-
     def phases(self, identity: RunIdentity) -> None:
         """Write the run, as long as everything in it, and below it loading and executions."""
         if not len(self.drawing):
             return
-        run = self.named(_BEGIN, self.run_track, process_name(identity), "run")
+        run = self.named(BEGIN, self.run_track, process_name(identity), "run")
         known = {name: escaped(text) for name, text in identity.texts().items() if text}
         self.annotate(run, known | dict(_clocks(self.drawing)))
         last = [self.drawing.end, *(c.time for c in self.drawing.counters if c.unit == "bytes")]
         end = max(int(times.max()) for times in last if len(times))
         self.packet(0, track_event=run)
-        self.packet(end, track_event=self.event(_END, self.run_track))
+        self.packet(end, track_event=self.event(END, self.run_track))
         for phase in self.drawing.phases:
             track = self.phase_tracks[phase.track]
             category = "loading" if phase.name == "loading" else "execution"
-            begin = self.named(_BEGIN, track, phase.name, category)
+            begin = self.named(BEGIN, track, phase.name, category)
             self.packet(phase.start, track_event=begin)
-            self.packet(phase.end, track_event=self.event(_END, track))
+            self.packet(phase.end, track_event=self.event(END, track))
 
     def slices(self) -> None:
         """Write begin and end of every slice, track by track, nested as drawn."""
         flows = _flow_ids(self.drawing)
         for track in range(len(self.drawing.tracks)):
-            uuid = _PROCESS + 1 + track
+            uuid = PROCESS + 1 + track
             open_: list[int] = []
             for number in np.flatnonzero(self.drawing.track == track).tolist():
                 while len(open_) > self.drawing.depth[number]:
@@ -237,14 +251,14 @@ class _PacketWriter:
             while open_:
                 self.end(uuid, open_.pop())
         for uuid, gap in enumerate(self.drawing.gaps, start=self.first_gap):
-            self.packet(gap.start, track_event=self.named(_BEGIN, uuid, gap.name, "loss"))
-            self.packet(gap.end, track_event=self.event(_END, uuid))
+            self.packet(gap.start, track_event=self.named(BEGIN, uuid, gap.name, "loss"))
+            self.packet(gap.end, track_event=self.event(END, uuid))
 
     def begin(
         self, uuid: int, number: int, outgoing: tuple[int, ...], incoming: tuple[int, ...]
     ) -> None:
         title, start = self.drawing.titles[number], int(self.drawing.start[number])
-        event = self.named(_BEGIN, uuid, title.text, title.kind)
+        event = self.named(BEGIN, uuid, title.text, title.kind)
         event.terminating_flow_ids.extend(incoming)
         self.annotate(event, self.drawing.arguments(number))
         self.packet(start, track_event=event)
@@ -254,7 +268,7 @@ class _PacketWriter:
             self.packet(start, track_event=submit)
 
     def end(self, uuid: int, number: int) -> None:
-        self.packet(int(self.drawing.end[number]), track_event=self.event(_END, uuid))
+        self.packet(int(self.drawing.end[number]), track_event=self.event(END, uuid))
 
     def counters(self) -> None:
         """Write the value of each counter after each change."""
@@ -270,8 +284,8 @@ class _PacketWriter:
             self.packet(mark.start, track_event=event)
         for span in self.drawing.contexts:
             track = self.instant_tracks[span.name]
-            self.packet(span.start, track_event=self.named(_BEGIN, track, span.name, "context"))
-            self.packet(span.end, track_event=self.event(_END, track))
+            self.packet(span.start, track_event=self.named(BEGIN, track, span.name, "context"))
+            self.packet(span.end, track_event=self.event(END, track))
 
 
 def _flow_ids(drawing: Drawing) -> dict[int, tuple[tuple[int, ...], tuple[int, ...]]]:
