@@ -247,7 +247,7 @@ def compare(lowered: Lowered) -> Agreement:
     agreement = Agreement()
     delegates = read_delegates(lowered.program)["forward"]
     for delegate, tables in zip(delegates, lowered.tables, strict=True):
-        operations = read_commands(read_stream(delegate.blob).commands).operations
+        operations = read_commands(read_stream(delegate.blob, {}).commands).operations
         work = read_delegate(delegate)
         assert not work.notes, work.notes
         by_row = defaultdict[int, list[Operation]](list)

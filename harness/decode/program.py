@@ -162,11 +162,13 @@ class CompiledDelegate:
         backend: Name of the backend.
         blob: Its bytes, whose format only the backend knows.
         specs: The options that it was compiled with, by key.
+        named: The data with a name in its program, which the blob may refer to.
     """
 
     backend: str
     blob: bytes
     specs: dict[str, bytes]
+    named: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

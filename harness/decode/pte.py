@@ -351,12 +351,16 @@ def read_delegates(data: bytes) -> dict[str, tuple[CompiledDelegate, ...]]:
     pairs = [*zip(keys, _byte_vectors(entries, pte.CompileSpec.VALUE), strict=True)]
     specs = split(pairs, spec_counts)
     names = tables.texts(pte.BackendDelegate.ID)
+    data_names, _ = root.children(pte.ProgramTable.NAMED_DATA, pte.NamedData)
+    numbers = data_names.scalars(pte.NamedData.SEGMENT_INDEX, "<u4", 0).tolist()
+    keyed = zip(data_names.texts(pte.NamedData.KEY), numbers, strict=True)
+    named = {key: blobs[1][number] for key, number in keyed if number < len(blobs[1])}
     delegates = []
     for name, place, options in zip(names, processed.tolist(), specs, strict=True):
         kind, index = next(located) if place else (0, -1)
         if kind not in (0, 1) or not 0 <= index < len(blobs[kind]):
             raise FormatError("the data of a delegate is not in the file", field="delegates")
-        delegates.append(CompiledDelegate(name, blobs[kind][index], dict(options)))
+        delegates.append(CompiledDelegate(name, blobs[kind][index], dict(options), named))
     return dict(zip(plans.texts(pte.ExecutionPlan.NAME), split(delegates, counts), strict=True))
 
 

@@ -76,6 +76,21 @@ def test_data_of_a_delegate_keeps_its_names() -> None:
     assert data[-12:] in program
 
 
+def test_commands_of_an_npu_are_read_from_external_data(etharness: Etharness) -> None:
+    def delegates(*words: object) -> Any:
+        [method] = json.loads(etharness("inspect", *words, "--json").out)["methods"]
+        return method["delegates"]
+
+    model, data = FOLDER / "npu.pte", ("--data", FOLDER / "npu.ptd")
+    [call] = delegates(model, *data)
+    assert call["work"]["operators"][0]["macs"] == 16 * 4 * 18
+    assert [call] == delegates(FOLDER / "npu_inside.pte")
+    [without] = delegates(model)
+    assert without["work"]["operators"] == []
+    [note] = without["work"]["notes"]
+    assert note.endswith("cmd_data, weight_data is outside the program, in a .ptd file (--data)")
+
+
 def test_inspect_counts_linked_data(etharness: Etharness) -> None:
     code, out, _ = etharness("inspect", ALL, "--data", FOLDER / "all.ptd", "--json")
     [method] = json.loads(out)["methods"]

@@ -39,10 +39,11 @@ def read_delegate(delegate: CompiledDelegate) -> DelegateWork:
     Raises:
         FormatError: The blob is damaged, or of an NPU that is not known.
     """
-    stream = read_stream(delegate.blob)
+    stream = read_stream(delegate.blob, delegate.named)
     notes = [f"its block {name!r} is not known and was skipped" for name in stream.unknown]
     if stream.outside:
-        notes.append(f"its data {', '.join(stream.outside)} is outside the program, in a .ptd file")
+        outside = ", ".join(stream.outside)
+        notes.append(f"its data {outside} is outside the program, in a .ptd file (--data)")
     options = _options(delegate.specs)
     if "cmd_data" in stream.outside:
         product = re.fullmatch(r"ethos-(u\d+)-(\d+)", options.get("accelerator-config", ""))

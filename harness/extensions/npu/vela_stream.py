@@ -9,7 +9,7 @@ reference to data outside the program) and data that is padded to 16 bytes. The 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,8 +48,8 @@ class VelaStream:
     unknown: tuple[str, ...] = ()
 
 
-def read_stream(blob: bytes) -> VelaStream:
-    """Read the blocks of a blob.
+def read_stream(blob: bytes, named: Mapping[str, bytes]) -> VelaStream:
+    """Read the blocks of a blob; ``named`` is data in the program that some may refer to.
 
     Raises:
         FormatError: The blob is truncated or damaged, or of another kind.
@@ -59,6 +59,8 @@ def read_stream(blob: bytes) -> VelaStream:
     for name, at, external, data in _blocks(blob):
         if name in blocks or name in outside:
             raise _damaged(f"the block {name!r} is there twice", at, _FIRST)
+        if external and (key := data.decode("ascii", "backslashreplace")) in named:
+            data, external = named[key], False
         if external:
             outside.append(name)
         elif name in _KNOWN:
