@@ -96,17 +96,29 @@ class Tracers:
         jitter: int,
         ratio: Fraction,
     ) -> list[tuple[int, int, int]]:
-        """Return of each pair the events before it, the instant, and how far the ends lag it."""
+        """Return of each pair the events before it, the instant, and how far the ends lag it.
+
+        Adds to the ends the wraps that readings between two events show.
+        """
         trace, domain, found = self.trace, self.trace.clocks[clock.clock], []
+
+        def step(one: npt.NDArray[np.uint64], two: npt.NDArray[np.uint64]) -> int:
+            return int(signed_steps(domain, forward(domain, one, two), jitter)[0])
+
+        behind, before, tick = -1, trace.end[:0], 0  # of the pair before
         for record, own, reference in clock.readings:
             place = int(np.searchsorted(trace.record[rows], record))
             at = np.array([own], np.uint64)
-            if place:
-                ticks = forward(domain, trace.end[rows[place - 1 : place]], at)
-                tick = int(ends[place - 1] + signed_steps(domain, ticks, jitter)[0])
+            if place == behind:
+                tick += step(before, at)
+            elif place:
+                tick = int(ends[place - 1]) + step(trace.end[rows[place - 1 : place]], at)
             else:
-                ticks = forward(domain, at, trace.start[rows[:1]])
-                tick = int(ends[0] - lengths[0] - signed_steps(domain, ticks, jitter)[0])
+                tick = int(ends[0] - lengths[0]) - step(at, trace.start[rows[:1]])
+            behind, before = place, at
+            if place < len(ends):  # the event after it may be a wrap from the one before it
+                after = tick + step(at, trace.end[rows[place : place + 1]])
+                ends[place:] += max(after - int(ends[place]), 0)
             instant = int(reference * ratio)
             found.append((place, instant, instant - tick))
         return found
