@@ -227,3 +227,18 @@ def test_maximum_of_windows(
     operator = "aten::max_pool2d_with_indices.out"
     outs = Out(shape, dtype), Out(shape, np.int64)
     check(etstub, operator, [x, *window], *outs, refused=dtype == np.bool_)
+
+
+@oracle
+@given(st.data(), st.integers(1, 3), st.integers(1, 3))
+def test_empty_batches(etstub: ct.CDLL, data: st.DataObject, depth: int, columns: int) -> None:
+    x = np.zeros((0, depth), np.float32)
+    weight, bias = np.ones((depth, columns), np.float32), np.ones(columns, np.float32)
+    out = Out((0, columns))
+    check(etstub, "aten::mm.out", [x, weight], out)
+    check(etstub, "aten::addmm.out", [bias, x, weight, 1, 1], out)
+    check(etstub, "aten::linear.out", [x, weight.T.copy(), None], out)
+    check(etstub, "aten::bmm.out", [x[None].swapaxes(0, 1), weight[None][:0]], Out((0, 1, columns)))
+    rows = Out(x.shape), Out((0, 1)), Out((0, 1))
+    norm = [x, [depth], None, None, 1e-5]
+    check(etstub, "aten::native_layer_norm.out", norm, *rows)

@@ -12,7 +12,7 @@ static const char *addmm(const etd_call *call) {
     int32_t strides[ETD_MAX_DIMS];
     float beta;
     float alpha;
-    if (!etd_is_type(added, ETD_FLOAT) || !etd_is(mat1, ETD_FLOAT, 2) || !etd_is(mat2, ETD_FLOAT, 2) ||
+    if (!etd_is_type(added, ETD_FLOAT) || !etd_is_batch(mat1, ETD_FLOAT, 2) || !etd_is(mat2, ETD_FLOAT, 2) ||
         !etd_is_type(out, ETD_FLOAT)) {
         return "supports only float32 matrices";
     }

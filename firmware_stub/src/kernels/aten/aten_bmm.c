@@ -7,7 +7,8 @@ static const char *multiply(const etd_call *call, uint8_t ndim) {
     const etd_tensor *a = etd_arg_tensor(call, 0);
     const etd_tensor *b = etd_arg_tensor(call, 1);
     etd_tensor *out = etd_arg_out(call, 2);
-    if (!etd_is(a, ETD_FLOAT, ndim) || !etd_is(b, ETD_FLOAT, ndim) || !etd_is_type(out, ETD_FLOAT)) {
+    if (!etd_is_batch(a, ETD_FLOAT, ndim) || !etd_is_batch(b, ETD_FLOAT, ndim) ||
+        !etd_is_type(out, ETD_FLOAT)) {
         return ndim == 2 ? "supports only float32 matrices" : "supports only batches of float32 matrices";
     }
     const int32_t batches = ndim == 2 ? 1 : a->sizes[0];

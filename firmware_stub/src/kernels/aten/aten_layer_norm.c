@@ -69,11 +69,11 @@ static const char *read_arguments(const etd_call *call, etd_layer_norm *norm) {
     etd_tensor *mean = etd_arg_out(call, 6);
     etd_tensor *inverse_deviation = etd_arg_out(call, 7);
     double epsilon;
-    if (!etd_is_type(input, ETD_FLOAT) || input->nbytes == 0 || !etd_is_type(out, ETD_FLOAT) ||
-        !etd_resize_like(out, input) || !etd_is_contiguous(input) || !etd_is_contiguous(out)) {
-        return "supports only contiguous float32 that is not empty";
+    if (!etd_is_type(input, ETD_FLOAT) || !etd_is_type(out, ETD_FLOAT) || !etd_resize_like(out, input) ||
+        !etd_is_contiguous(input) || !etd_is_contiguous(out)) {
+        return "supports only contiguous float32";
     }
-    if (!read_row(call, input, &norm->length)) {
+    if (!read_row(call, input, &norm->length) || norm->length == 0) {
         return "invalid normalized_shape";
     }
     norm->rows = etd_numel(input) / norm->length;

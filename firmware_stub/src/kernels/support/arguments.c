@@ -235,6 +235,18 @@ bool etd_is(const etd_tensor *tensor, uint8_t dtype, uint8_t ndim) {
     return etd_is_type(tensor, dtype) && tensor->ndim == ndim && tensor->nbytes != 0;
 }
 
+bool etd_is_batch(const etd_tensor *tensor, uint8_t dtype, uint8_t ndim) {
+    if (!etd_is_type(tensor, dtype) || tensor->ndim != ndim) {
+        return false;
+    }
+    for (uint32_t d = 1; d < ndim; d++) {
+        if (tensor->sizes[d] == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool etd_has_elements(const etd_tensor *tensor, uint8_t dtype, int32_t count) {
     return etd_is_type(tensor, dtype) && count >= 0 && etd_numel(tensor) == (uint32_t)count &&
            etd_is_contiguous(tensor);

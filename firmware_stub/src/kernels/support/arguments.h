@@ -73,6 +73,9 @@ bool etd_is_type(const etd_tensor *tensor, uint8_t dtype);
 /* As etd_is_type; the tensor must also have `ndim` dimensions and at least one element. */
 bool etd_is(const etd_tensor *tensor, uint8_t dtype, uint8_t ndim);
 
+/* As etd_is, but the first dimension may have size 0: an empty batch. */
+bool etd_is_batch(const etd_tensor *tensor, uint8_t dtype, uint8_t ndim);
+
 /* Returns true if the tensor holds `count` contiguous elements of this type, in any shape: exporters also
  * write one number per channel or row as [1, N]. */
 bool etd_has_elements(const etd_tensor *tensor, uint8_t dtype, int32_t count);

@@ -34,6 +34,9 @@ static void multiply_line(const etd_matrix *a, const etd_matrix *b, const etd_ad
 }
 
 void etd_multiply(const etd_matrix *a, const etd_matrix *b, const etd_addend *addend, const etd_matrix *out) {
+    if (a->rows == 0) {
+        return;
+    }
     if (a->rows == 1 && a->column_step == 1 && out->column_step == 1 &&
         (b->column_step == 1 || b->row_step == 1)) {
         multiply_line(a, b, addend, out);
