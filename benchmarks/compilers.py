@@ -62,7 +62,7 @@ CORES: Final = {
 
 
 @cache
-def _headers(tool: str, *options: str) -> tuple[str, ...]:
+def headers(tool: str, *options: str) -> tuple[str, ...]:
     """Return the folders of C headers of a GCC, apart from its own."""
     command = [tool, *options, "-E", "-v", "-x", "c", "/dev/null"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
@@ -89,8 +89,8 @@ def compiled(core: str, compiler: str, variant: str, folder: Path) -> list[Path]
     if compiler == "gcc":
         command = [tool, *options.gcc, *library]
     else:
-        headers = _headers(tool, *options.gcc, *library)
-        command = ["clang", *options.clang, *(f"-isystem{path}" for path in headers)]
+        folders = headers(tool, *options.gcc, *library)
+        command = ["clang", *options.clang, *(f"-isystem{path}" for path in folders)]
     command += [*WARNINGS, *SECTIONS, *VARIANTS[variant], f"-I{STUB / 'include'}", "-c"]
     sources = [str(STUB / path) for part in ("tracer", "link") for path in parts()[part]]
     subprocess.run([*command, *sources], check=True, cwd=folder)

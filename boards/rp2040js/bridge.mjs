@@ -71,6 +71,8 @@ if (image === '--version') {
   console.log(`rp2040js ${JSON.parse(fs.readFileSync(file)).version}`);
   process.exit(0);
 }
+// For tests: the boot loader has left VTOR at 0, or ("none") there is no such register.
+const vtor = options[0] === '--vtor' ? options.splice(0, 2)[1] : undefined;
 if (!image || (options.length && (options.length !== 2 || options[0] !== '--link'))) {
   fail('usage: node bridge.mjs IMAGE [--link HOST:PORT]');
 }
@@ -118,11 +120,12 @@ function load() {
 }
 
 const vectors = load();
+if (vtor === 'none') Object.defineProperty(core, 'VTOR', { get: () => 0, set() {} });
 
 // Starts the image as the boot loader does.
 function start() {
   const unmasked = { PM: false, SPSEL: 0, nPRIV: false, pendingInterrupts: 0, enabledInterrupts: 0 };
-  Object.assign(core, { IPSR: 0, currentMode: 0, waiting: false, ...unmasked, VTOR: vectors });
+  Object.assign(core, { IPSR: 0, currentMode: 0, waiting: false, ...unmasked, VTOR: vtor === undefined ? vectors : 0 });
   chip.uart[0].interruptMask = 0;
   core.SP = chip.readUint32(vectors);
   core.PC = chip.readUint32(vectors + 4) & ~1;

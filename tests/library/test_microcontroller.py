@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.library.conftest import CONSUMER, STUB, sh
+from benchmarks.compilers import CORES, compiled, headers
+from tests.library.conftest import CONSUMER, INCLUDE, STUB, sh
 from tests.library.test_cmake import WAYS
 from tests.support.examples import sampled
 
@@ -54,3 +55,34 @@ def test_a_cortex_m_project_runs_and_gets_a_verdict(
     checked = etharness("check", tmp_path / "run.etlog")
     assert checked.code == 0, checked.err
     assert "PASS" in checked.out
+
+
+@pytest.mark.parametrize("variant", ["os", "oz"])
+def test_a_program_built_by_clang_logs_what_one_built_by_gcc_does(
+    variant: str, tmp_path: Path
+) -> None:
+    """Library and program are Clang's, start-up code and C library are those of GCC's toolchain."""
+    core, project = "Cortex-M3", Path(__file__).with_name("microcontroller")
+    logs = []
+    for compiler in ("gcc", "clang"):
+        folder = tmp_path / compiler
+        objects = compiled(core, compiler, variant, folder)
+        options = CORES[core].gcc
+        command = ["arm-none-eabi-gcc", *options]
+        if compiler == "clang":
+            folders = headers("arm-none-eabi-gcc", *options)
+            command = ["clang", *CORES[core].clang, *(f"-isystem{path}" for path in folders)]
+        enums = ["-fshort-enums"] * (variant == "oz")
+        sources = [CONSUMER, project / "vectors.c"]
+        sh(*command, *enums, "-Os", "-std=c11", f"-I{INCLUDE}", "-c", *sources, cwd=folder)
+        objects += [folder / "consumer.o", folder / "vectors.o"]
+        link = ("--specs=rdimon.specs", "-Wl,--gc-sections", "-Wl,--no-warn-mismatch")
+        linker = ("arm-none-eabi-gcc", *options, *link, f"-T{project / 'memory.ld'}")
+        sh(*linker, *objects, "-o", "image.elf", cwd=folder)
+        run = ("qemu-system-arm", "-M", "mps2-an385", "-nographic", "-kernel", "image.elf")
+        arguments = "enable=on,target=native,arg=consumer,arg=run.etlog"
+        assert sh(*run, "-semihosting-config", arguments, cwd=folder).startswith("etdump ")
+        comment = sh("arm-none-eabi-readelf", "-p", ".comment", *objects[:1], cwd=folder)
+        assert ("clang" in comment) == (compiler == "clang")
+        logs.append((folder / "run.etlog").read_bytes())
+    assert logs[0] == logs[1] != b""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.device_costs import BRIDGE, missing
-from tests.conftest import MODELS, CommandResult
+from tests.conftest import MODELS, ROOT, CommandResult
 
 pytestmark = pytest.mark.tools
 Etharness = Callable[..., CommandResult]
@@ -51,3 +51,21 @@ def test_the_version_that_doctor_asks_for_is_the_pinned_one(etharness: Etharness
     assert code == 0, out
     [pinned] = set(re.findall(r"rp2040js@?\s?(\d+\.\d+\.\d+)", BRIDGE.read_text()))
     assert f"rp2040js {pinned}" in out
+
+
+@pytest.mark.parametrize(("vtor", "code"), [("0", 0), ("none", 4)])
+def test_start_up_code_sets_the_vector_table(
+    vtor: str, code: int, tmp_path: Path, etharness: Etharness
+) -> None:
+    """Whatever the boot loader has left in VTOR; without the register no interrupt would arrive."""
+    text = (
+        (ROOT / "boards/rpi-pico.toml").read_text().replace("{here}/rp2040js", str(BRIDGE.parent))
+    )
+    text = text.replace('"{image}", ', f'"{{image}}", "--vtor", "{vtor}", ')
+    lines = [line for line in text.splitlines() if not line.startswith("budget")]
+    board = tmp_path / "rpi-pico.toml"
+    board.write_text("\n".join(lines).replace("boot_s = 20", "boot_s = 5") + "\n")
+    model = MODELS / "small_int8.pte"
+    run = ("run", "--board", board, "--model", model, "-o", tmp_path / "run")
+    done = etharness(*run)
+    assert done.code == code, done.out + done.err
