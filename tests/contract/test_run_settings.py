@@ -142,6 +142,7 @@ def test_a_marker_has_every_setting_of_a_run(
     assert named == KEYWORDS - OF_SESSIONS - {"progress"} | {"board", "model", "exclude"}
 
 
+@pytest.mark.extension("exports")
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -95,6 +95,7 @@ def starts(etharness: Etharness, path: Path) -> list[int]:
         ),
     ],
 )
+@pytest.mark.extension("exports")
 def test_what_is_not_placed_fails_and_is_said_alike(
     logs: list[DeviceLog], why: str, tmp_path: Path, etharness: Etharness
 ) -> None:
@@ -121,6 +122,7 @@ def test_one_tracer_alone_needs_no_record(tmp_path: Path, etharness: Etharness) 
     assert "tracers" not in json.loads(etharness("decode", path, "--json").out)
 
 
+@pytest.mark.extension("exports")
 def test_tracers_that_declare_the_same_counter_begin_within_half_a_wrap(
     tmp_path: Path, etharness: Etharness
 ) -> None:
@@ -139,6 +141,7 @@ def test_tracers_that_declare_the_same_counter_begin_within_half_a_wrap(
         tracer(1, (1010, 1012), (OWN_HZ, 1015, LATE + 600)),
     ],
 )
+@pytest.mark.extension("exports")
 def test_logs_of_30_s_apart_are_30_s_apart(
     second: DeviceLog, tmp_path: Path, etharness: Etharness
 ) -> None:
@@ -149,6 +152,7 @@ def test_logs_of_30_s_apart_are_30_s_apart(
     assert starts(etharness, path) == [0, LATE]
 
 
+@pytest.mark.extension("exports")
 def test_a_core_may_be_idle_for_wraps_where_pairs_say_so(
     tmp_path: Path, etharness: Etharness
 ) -> None:
@@ -162,6 +166,7 @@ def test_a_core_may_be_idle_for_wraps_where_pairs_say_so(
     assert starts(etharness, path) == [0, 1000 + woken]
 
 
+@pytest.mark.extension("exports")
 def test_runs_after_dropped_ones_are_placed_by_the_pair_behind_them(
     tmp_path: Path, etharness: Etharness
 ) -> None:
@@ -197,6 +202,7 @@ def test_records_that_contradict_each_others_rate_are_refused(
     assert "CLOCK rate" in ended.err
 
 
+@pytest.mark.extension("exports")
 def test_a_budget_may_say_that_an_older_log_is_of_one_counter(
     tmp_path: Path, etharness: Etharness
 ) -> None:
