@@ -17,7 +17,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs/library/misra.md"
 MARK: Final = "<!-- The table below is written by tools/misra.py. -->\n"
-FOLDERS: Final = ("src/tracer", "src/clock", "src/etdump", "src/link", "src/serial")
+FOLDERS: Final = ("src/tracer", "src/clock", "src/recorder", "src/etdump", "src/link", "src/serial")
 
 REASONS: Final = {
     "2.4": "Enumerations without a tag, which only group constants, count as unused tags.",
