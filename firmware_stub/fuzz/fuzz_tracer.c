@@ -169,7 +169,7 @@ static void call(subject *subject, const uint8_t input[CALL_SIZE]) {
         etd_set_paused(tracer, input[4] % 8 == 0);
         break;
     case 15:
-        etd_keep_last(tracer, (uint64_t)number << input[6] % 32u);
+        (void)etd_keep_last(tracer, (uint64_t)number << input[6] % 32u, input[7] % 34u);
         break;
     case 14:
         (void)etd_log_clock(tracer, 0, number, (uint64_t)number << input[6] % 32u);

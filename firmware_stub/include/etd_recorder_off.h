@@ -5,9 +5,11 @@
 
 #include "etd_recorder.h"
 
-static inline void etd_keep_last_off(etd_tracer *tracer, uint64_t ticks) {
+static inline bool etd_keep_last_off(etd_tracer *tracer, uint64_t ticks, uint32_t clock_bits) {
     (void)tracer;
     (void)ticks;
+    (void)clock_bits;
+    return false;
 }
 #define etd_keep_last etd_keep_last_off
 

@@ -6,6 +6,7 @@ import ctypes as ct
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -14,11 +15,10 @@ from tests.conftest import CommandResult
 from tests.support.examples import examples
 from tests.support.tracer import CTracer
 
-WRAP = 1 << 32
 
-
-def recorded(library: ct.CDLL, size: int) -> CTracer:
+def recorded(library: ct.CDLL, size: int, clock_bits: int = 32) -> CTracer:
     tracer = CTracer(library, size)
+    tracer.clock_bits = clock_bits
     tracer.call("set_when_full", WhenFull.DROP_OLDEST_RUNS)
     tracer.call("create_event_block", b"Default")
     tracer.call("track_allocator", b"method")
@@ -52,28 +52,45 @@ def kept_runs(tracer: CTracer) -> tuple[list[int], Losses]:
 
 
 def keep_last(tracer: CTracer, ticks: int) -> None:
-    tracer.call("keep_last", ct.c_uint64(ticks))
+    assert keeps_last(tracer, ticks, tracer.clock_bits)
 
 
-GAPS = st.one_of(st.integers(0, 2000), st.sampled_from([WRAP // 2, WRAP - 10_000, 1 << 20]))
+def keeps_last(tracer: CTracer, ticks: int, clock_bits: int) -> bool:
+    """Whether the log was cut, as the low byte of the result says."""
+    result = tracer.call("keep_last", ct.c_uint64(ticks), clock_bits)
+    assert isinstance(result, int)
+    return bool(result & 0xFF)
+
+
+GAPS = st.one_of(st.integers(0, 2000), st.floats(0, 1))
+"""Ticks, or a part of what is left of a wrap."""
 
 
 @given(
     runs=st.lists(st.tuples(GAPS, st.integers(0, 6), st.booleans()), max_size=30),
-    keep=st.one_of(st.integers(0, 20_000), st.integers(0, 6 * WRAP)),
+    keep=st.one_of(st.integers(0, 20_000), st.floats(0, 6)),
     size=st.sampled_from([512, 1024, 8192]),
+    clock_bits=st.sampled_from([16, 24, 31, 32]),
 )
-@example(runs=[(10, 2, False)] * 3, keep=0, size=1024)
-@example(runs=[(WRAP // 2, 1, False)] * 9, keep=3 * WRAP, size=8192)
-@example(runs=[(0, 6, False)] * 30, keep=10**6, size=512)
+@example(runs=[(10, 2, False)] * 3, keep=0, size=1024, clock_bits=32)
+@example(runs=[(0.5, 1, False)] * 9, keep=3.0, size=8192, clock_bits=32)
+@example(runs=[(0.5, 1, False)] * 9, keep=3.0, size=8192, clock_bits=24)
+@example(runs=[(0, 6, False)] * 30, keep=10**6, size=512, clock_bits=32)
 @settings(max_examples=examples(200), deadline=None)
 def test_what_ended_before_is_dropped_and_counted(
-    etstub: ct.CDLL, runs: list[tuple[int, int, bool]], keep: int, size: int
+    etstub: ct.CDLL,
+    runs: list[tuple[float, int, bool]],
+    keep: float,
+    size: int,
+    clock_bits: int,
 ) -> None:
-    tracer = recorded(etstub, size)
+    tracer = recorded(etstub, size, clock_bits)
+    wrap = 1 << clock_bits
+    if isinstance(keep, float):
+        keep = int(keep * wrap)
     ends = []
     for number, (gap, events, declares) in enumerate(runs):
-        tracer.now += gap
+        tracer.now += int(gap * (wrap - 10_000)) if isinstance(gap, float) else int(gap)
         ends.append(run(tracer, number, events))
         if declares:
             tracer.call("track_allocator", b"later")
@@ -147,9 +164,29 @@ def test_a_log_that_became_full_keeps_its_newest_run(etstub: ct.CDLL) -> None:
 
 def test_what_has_no_runs_is_left_alone(etstub: ct.CDLL) -> None:
     tracer = CTracer(etstub, 512)
+    tracer.call("set_when_full", WhenFull.DROP_OLDEST_RUNS)
     keep_last(tracer, 0)
     tracer.call("create_event_block", b"Default")
     tracer.now += 10_000
     keep_last(tracer, 0)
     assert [block.name for block in read_log(tracer.image()).blocks] == ["Default"]
-    etstub.etd_keep_last(None, ct.c_uint64(0))
+    assert not etstub.etd_keep_last(None, ct.c_uint64(0), 32) & 0xFF
+
+
+@pytest.mark.parametrize("bits", [0, 33, 0xFFFF_FFFF])
+def test_a_counter_of_no_width_is_refused(etstub: ct.CDLL, bits: int) -> None:
+    tracer = recorded(etstub, 4096)
+    for number in range(5):
+        run(tracer, number)
+    before = tracer.image()
+    assert not keeps_last(tracer, 0, bits)
+    assert tracer.image() == before
+
+
+def test_a_log_that_stops_when_full_has_no_last_runs(etstub: ct.CDLL) -> None:
+    tracer = recorded(etstub, 4096)
+    tracer.call("set_when_full", WhenFull.STOP)
+    for number in range(5):
+        run(tracer, number)
+    assert not keeps_last(tracer, 0, 32)
+    assert kept_runs(tracer) == ([0, 1, 2, 3, 4], Losses())

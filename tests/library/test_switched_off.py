@@ -48,7 +48,7 @@ void infer(void) {
     etd_end_profiling_delegate(&tracer, inner, "meta", 4);
     etd_end_profiling(&tracer, event);
     etd_track_allocation(&tracer, etd_track_allocator(&tracer, "heap"), 64, 0);
-    etd_keep_last(&tracer, 1000);
+    (void)etd_keep_last(&tracer, 1000, 32);
     const etd_etdump_sink sink = {take, NULL};
     (void)etd_etdump_write(&tracer, true, &sink);
 #endif

@@ -129,6 +129,7 @@ class CTracer:
 
     def __init__(self, library: ct.CDLL, size: int, debug: int = 0) -> None:
         self.size, self.debug, self.now = size, debug, 0
+        self.clock_bits = 32
         self._library = library
         self._memory, self._debug = guarded(size), guarded(debug)
         self._state = Tracer()
@@ -154,7 +155,7 @@ class CTracer:
 
     def _tick(self, _context: int | None) -> int:
         self.now += TICK
-        return self.now
+        return self.now % (1 << self.clock_bits)
 
     def call(self, function: str, *arguments: object) -> object:
         return getattr(self._library, f"etd_{function}")(ct.byref(self._state), *arguments)

@@ -9,6 +9,7 @@
 typedef struct {
     uint32_t at;           /* record of the next run */
     uint32_t declarations; /* records so far that are kept when runs are dropped */
+    uint32_t mask;         /* largest reading of the counter */
     uint32_t end;          /* of the last event so far */
     bool ended;            /* there was one */
 } walk;
@@ -28,23 +29,26 @@ static uint32_t pass_run(const etd_tracer *tracer, walk *walk) {
         }
     } while (walk->at < tracer->record_count &&
              tracer->buffer[walk->at * ETD_LOG_RECORD_SIZE] != ETD_LOG_RECORD_BLOCK);
-    return ended ? walk->end - before : 0;
+    return ended ? (walk->end - before) & walk->mask : 0;
 }
 
-void etd_keep_last(etd_tracer *tracer, uint64_t ticks) {
-    if (tracer == NULL || tracer->first_run == ETD_NO_RUN) {
-        return;
+bool etd_keep_last(etd_tracer *tracer, uint64_t ticks, uint32_t clock_bits) {
+    if (tracer == NULL || tracer->when_full != ETD_WHEN_FULL_DROP_OLDEST_RUNS || clock_bits - 1u >= 32u) {
+        return false;
+    }
+    if (tracer->first_run == ETD_NO_RUN) {
+        return true; /* no run has ended */
     }
     uint32_t count = tracer->record_count;
     uint32_t block = tracer->block_offset;
     uint32_t newest = block < ETD_LOST_BLOCK ? block / ETD_LOG_RECORD_SIZE : count;
-    walk runs = {.at = tracer->first_run};
+    walk runs = {.at = tracer->first_run, .mask = UINT32_MAX >> (32u - clock_bits)};
+    walk kept = runs;
     uint64_t age = 0; /* of the oldest run */
     while (runs.at < count) {
         age += pass_run(tracer, &runs);
     }
-    age += etd_now(tracer) - runs.end;
-    walk kept = {.at = tracer->first_run};
+    age += (etd_now(tracer) - runs.end) & runs.mask;
     for (walk next = kept; runs.ended && kept.at < newest; kept = next) {
         age -= pass_run(tracer, &next);
         if (age <= ticks) {
@@ -64,4 +68,5 @@ void etd_keep_last(etd_tracer *tracer, uint64_t ticks) {
         tracer->block_offset = block < ETD_LOST_BLOCK ? block - dropped * ETD_LOG_RECORD_SIZE : block;
     }
     etd_set_full(tracer, full);
+    return true;
 }
