@@ -24,7 +24,6 @@ from harness import (
     tensor_to_bytes,
 )
 from harness.extensions.postmortem.crash import fetch
-from harness.extensions.postmortem.description import reset_reasons
 from harness.target.build import image_size
 from harness.testing import Reset
 from tests.conftest import MODELS
@@ -205,7 +204,7 @@ def test_what_was_running_is_known_after_a_reset_and_why_there_was_one(name: str
     assert found is not None
     tells = name not in ("microbit-v1", "rpi-pico2")
     assert (found.found.count, found.found.completed >= 3) == (1000, True)
-    assert reset_reasons(found.found) == (("the firmware",) if tells else ())
+    assert found.document.reset_reasons == (("the firmware",) if tells else ())
 
 
 @pytest.mark.parametrize(("revision", "mended"), [(REVISION_Y, 1), (REVISION_V, 0)])
