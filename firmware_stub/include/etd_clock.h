@@ -7,9 +7,10 @@
  * which counts up and has 32 bits; widen a narrower one (etd_wide_counter.h).
  *
  * Each call appends one record with a pair of readings, taken at the same time. The record stays in the log:
- * a chunk and a dropped run do not remove it. Log one before the first event, and one after the last event.
- * If a core is idle for longer than a wrap of its counter, also log one each time it begins to work. From two
- * pairs the host sees that the rate is right, and that no wrap is missing. */
+ * a chunk and a dropped run do not remove it. Every tracer, that of clock domain 0 included, logs one before
+ * its first event and one after its last event; the check I30 fails without them. From two pairs the host
+ * sees that the rate is right, and that no wrap is missing. If a core is idle for longer than a wrap of its
+ * counter, log one when it stops to work and one when it begins again. */
 #ifndef ETD_CLOCK_H
 #define ETD_CLOCK_H
 
@@ -24,8 +25,10 @@ extern "C" {
 
 /* Logs that the counter of this tracer has the rate `hz` (0: it is clock domain 0) and read `own` when clock
  * domain 0 read `reference`. The reference has more bits than the ticks of events, so that wraps can be
- * counted: 64, of which the low 48 are logged. ETD_NO_REFERENCE only declares the counter; logs on clock
- * domain 0 are then assumed to begin within half a wrap of each other. Returns false if the log is full. */
+ * counted: 64, of which the low 48 are logged. With rate 0, `own` is the low word of `reference`.
+ * ETD_NO_REFERENCE only declares the counter: for tracers on clock domain 0 that all log for less than half a
+ * wrap together, from the first event of any to the last, and none of which has a pair. Returns false if the
+ * log is full. */
 bool etd_log_clock(etd_tracer *tracer, uint32_t hz, uint32_t own, uint64_t reference);
 
 #if defined(ETD_OFF) && !defined(ETD_TRACER_SOURCE)

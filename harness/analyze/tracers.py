@@ -2,7 +2,8 @@
 
 Each tracer is unwrapped alone (``harness.analyze.ticks``). A pair, a reading of its counter and one
 of clock 0 at the same time, says what its ticks lack to be ticks since the zero of clock 0. What
-the pairs of a tracer do not settle is said in words and never guessed.
+the pairs of a tracer do not settle is said in words and never guessed. Without any pairs, tracers
+of one counter are placed only if all of them lie within half a wrap.
 """
 
 from __future__ import annotations
@@ -34,38 +35,52 @@ class Tracers:
         self.known = {clock.tracer: clock for clock in trace.tracer_clocks}
         self.problems: dict[int, str] = {}  # of tracers with events, "" without one
         self.placed: dict[int, str] = {}  # of tracers that are placed by their readings
+        self.spans: dict[int, tuple[int, int]] = {}  # of tracers, where they are drawn
+        self.unproven: dict[int, str] = {}  # of tracers, which pair is missing
 
     def place(self, number: int, rows: Ints, ends: Ints, lengths: Ints, jitter: int) -> None:
         """Move the ends of events on a clock, each tracer's from its own zero, to one timeline."""
         domain, tracers = self.trace.clocks[number], self.trace.tracer[rows]
-        readings, base = self.trace.end[rows], 0
+        readings, base, origin = self.trace.end[rows], 0, 0
         handovers = (np.flatnonzero(tracers[1:] != tracers[:-1]) + 1).tolist()
         for first, behind in pairwise([0, *handovers, len(ends)]):
             part, tracer = slice(first, behind), int(tracers[first])
             known = self.known.get(tracer, TracerClock(tracer, 0))
-            shift = None
+            shift: int | Ints | None = None
             if known.clock == number:
                 self.problems.setdefault(tracer, "")
                 shift = self._shift(known, rows[part], ends[part], lengths[part], jitter)
-            if shift is None:  # within half a wrap of the first one
-                apart = forward(domain, readings[:1], readings[first : first + 1])
-                shift = base + int(signed_steps(domain, apart, domain.modulus >> 1)[0])
-                shift -= int(ends[first])
-            ends[part] += shift
-            base = int(ends[0])
+            if shift is None and first:  # it begins within half a wrap of where the first one does
+                begin = int((ends[part] - lengths[part]).min())
+                apart = int(forward(domain, readings[:1], readings[first : first + 1])[0])
+                apart = (origin + apart - int(ends[first]) + begin - base) % domain.modulus
+                steps = signed_steps(domain, np.array([apart], np.uint64), domain.modulus >> 1)
+                shift = base - begin + int(steps[0])
+            ends[part] += 0 if shift is None else shift
+            span = int((ends[part] - lengths[part]).min()), int(ends[part].max())
+            if not first:
+                base, origin = span[0], int(ends[0])
+            if known.clock == number:
+                self.spans[tracer] = span
 
     def _shift(
         self, clock: TracerClock, rows: Ints, ends: Ints, lengths: Ints, jitter: int
-    ) -> int | None:
-        """Return what the ends of a tracer lack to be ticks since the zero of clock 0.
+    ) -> Ints | None:
+        """Return what each end of a tracer lacks to be in ticks since the zero of clock 0.
 
-        None without readings that say it. Adds to the ends the whole wraps that only the readings
-        show.
+        Linear between two pairs. None without readings that say it. Adds to the ends the whole
+        wraps that only the readings show.
         """
         trace, name = self.trace, self.trace.clocks[0].name
         outer, inner = trace.clocks[0].hz, trace.clocks[clock.clock].hz
         if clock.clock and (outer is None or inner is None):
             self.problems[clock.tracer] = f"the rate of clock {name} is unknown (--clock-hz)"
+            return None
+        first = trace.clocks[0].modulus
+        if not clock.clock and any((one - other) % first for _, one, other in clock.readings):
+            self.problems[clock.tracer] = (
+                f"the readings of a pair are of two counters, but rate 0 says that both are {name}"
+            )
             return None
         ratio = inner / outer if clock.clock and inner and outer else Fraction(1)
         pairs = self._pairs(clock, rows, ends, lengths, jitter, ratio)
@@ -74,13 +89,20 @@ class Tracers:
         if not shifts or problem:
             self.problems[clock.tracer] = problem
             return None
-        spread = max(shifts) - min(shifts)
-        within = f", within +-{-(-spread // 2):,} ticks" if clock.clock else ""
+        if pairs[0][0]:
+            self.unproven[clock.tracer] = "no pair of readings before its first event"
+        elif pairs[-1][0] < len(rows):
+            self.unproven[clock.tracer] = "no pair of readings after its last event"
+        apart = max((abs(two - one) for one, two in pairwise(shifts)), default=0)
+        differ = f", which differ by up to {apart:,} ticks" if clock.clock else ""
         count = "1 pair" if len(shifts) == 1 else f"{len(shifts):,} pairs"
         self.placed[clock.tracer] = (
-            f"tracer {clock.tracer} is placed on clock {name} by {count} of readings{within}"
+            f"tracer {clock.tracer} is placed on clock {name} by {count} of readings{differ}"
         )
-        return min(shifts) + spread // 2
+        # Differences from the first pair are small, so they are exact as floats.
+        ticks = np.array([at - shift for (_, at, _), shift in zip(pairs, shifts, strict=True)])
+        more = np.interp(ends - ticks[0], ticks - ticks[0], np.array(shifts) - shifts[0])
+        return np.asarray(shifts[0] + np.rint(more).astype(np.int64))
 
     def _gap(self, rows: Ints) -> int:
         """Return the place of the first run that follows dropped ones, -1 without."""
@@ -153,15 +175,18 @@ class Tracers:
 
     def found(self) -> tuple[tuple[int | None, ...], tuple[str, ...], tuple[str, ...]]:
         """Return zeros, and which tracers are placed and which are not."""
-        several = len(self.problems) > 1
-        for tracer, problem in self.problems.items() if several else ():
+        for tracer, problem in self.problems.items() if len(self.problems) > 1 else ():
             own, first = self.known.get(tracer), tracer == min(self.problems)
-            if problem or tracer in self.placed:
+            if tracer in self.placed:
+                self.problems[tracer] = self.unproven.get(tracer, "")
+            elif problem:
                 continue
-            if own is None and not first:
+            elif own is None and not first:
                 self.problems[tracer] = "no CLOCK record says which counter it reads"
-            elif (first and self.placed) or (own is not None and own.clock):
+            elif self.placed or (own is not None and own.clock):
                 self.problems[tracer] = "no CLOCK record has a pair of readings"
+            elif not first:
+                self.problems[tracer] = self._too_long(tracer)
         unplaced = tuple(
             f"tracer {tracer}: {problem}" for tracer, problem in self.problems.items() if problem
         )
@@ -170,7 +195,20 @@ class Tracers:
             self.zeros[number] if number in anchored else None
             for number in range(len(self.trace.clocks))
         )
-        return begins, tuple(self.placed.values()), unplaced
+        proven = (text for tracer, text in self.placed.items() if not self.problems[tracer])
+        return begins, tuple(proven), unplaced
+
+    def _too_long(self, tracer: int) -> str:
+        """Return why a tracer of clock 0 without a pair may be elsewhere, "" if it may not."""
+        trace, lost = self.trace, self.trace.losses
+        begins, ends = zip(self.spans[min(self.spans)], self.spans[tracer], strict=True)
+        ticks = max(ends) - min(begins) + trace.hidden_wraps * trace.clocks[0].modulus
+        why = ""
+        if lost.runs or lost.chunks or lost.damaged:
+            why = "parts of the logs are missing"
+        elif ticks > trace.clocks[0].modulus // 2:
+            why = f"with tracer {min(self.spans)} it lasts more than half a wrap ({ticks:,} ticks)"
+        return why and f"{why}, and no CLOCK record has a pair of readings"
 
 
 def on_one_clock(trace: Trace) -> Trace:

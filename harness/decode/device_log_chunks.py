@@ -501,6 +501,7 @@ def join_chunks(chunks: Iterable[Chunk], damage: list[Damage] | None = None) -> 
         known = tracers.setdefault(header.tracer, {})
         if header.chunk in known:
             error = _chunk_error(chunk, 44, "chunk number", "is duplicated")
+            error.hint = "give each tracer its own number (etd_set_tracer_number)"
             if damage is None:
                 raise error
             damage.append(Damage.of(error, None))

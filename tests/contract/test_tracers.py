@@ -41,7 +41,7 @@ def tracer(number: int, *records: tuple[int, ...], dropped_runs: int = 0) -> Dev
     return log
 
 
-FIRST = tracer(0, (0, 4, 4), (100, 120))
+FIRST = tracer(0, (0, 4, 4), (100, 120), (0, 300, 300))
 
 
 def saved(folder: Path, *logs: DeviceLog) -> Path:
@@ -72,7 +72,10 @@ def starts(etharness: Etharness, path: Path) -> list[int]:
     [
         ([tracer(0, (10, 20)), tracer(1, (10, 20))], "tracer 1: no CLOCK record says which"),
         ([FIRST, tracer(1, (OWN_HZ,), (1, 2))], "tracer 1: no CLOCK record has a pair"),
-        ([tracer(0, (1, 2)), tracer(1, (0, 5, 5), (9, 9))], "tracer 0: no CLOCK record has a pair"),
+        (
+            [tracer(0, (1, 2)), tracer(1, (0, 5, 5), (9, 9), (0, 9, 9))],
+            "tracer 0: no CLOCK record has a pair",
+        ),
         (
             [FIRST, tracer(1, (OWN_HZ, 0, 0), (1, 2), (OWN_HZ, 10_000, 2_000_000))],
             "tracer 1: pairs of readings contradict each other, or the rate",
@@ -90,8 +93,40 @@ def starts(etharness: Etharness, path: Path) -> list[int]:
             "tracer 1: pairs of readings",
         ),
         (
-            [FIRST, tracer(1, (0, 7, 7), (9, 9), (0, 9, LATE))],
-            "tracer 1: pairs of readings contradict",
+            [FIRST, tracer(1, (0, 7, 7), (9, 9), (0, 9, 9 + 2**32))],
+            "tracer 1: 1 wraps between two pairs of readings are not in the log",
+        ),
+        (  # a pair on one side says nothing of a pause on the other
+            [FIRST, tracer(1, (0, 7, 7), (9, 9))],
+            "tracer 1: no pair of readings after its last event",
+        ),
+        (
+            [FIRST, tracer(1, (9, 9), (OWN_HZ, 15, 1500))],
+            "tracer 1: no pair of readings before its first event",
+        ),
+        (  # "this is clock 0", of a counter that is plainly another one
+            [FIRST, tracer(1, (0, 12_345, LATE), (12_350, 12_360), (0, 12_370, LATE + 25))],
+            "tracer 1: the readings of a pair are of two counters, but rate 0 says that both are",
+        ),
+        (  # one beside pairs that only declares clock 0
+            [
+                tracer(0, (OWN_HZ, 4, 4), (100, 120), (OWN_HZ, 300, 29_604)),
+                tracer(1, (0,), (10, 20)),
+            ],
+            "tracer 1: no CLOCK record has a pair",
+        ),
+        ([FIRST, tracer(1, (0,), (10, 20))], "tracer 1: no CLOCK record has a pair"),
+        (  # no pairs at all, and one is longer than half a wrap
+            [tracer(0, (10, 20), (2**31, 2**31 + 11)), tracer(1, (0,), (10, 20))],
+            "tracer 1: with tracer 0 it lasts more than half a wrap (2,147,483,649 ticks), and no",
+        ),
+        (
+            [tracer(0, (10, 20)), tracer(1, (0,), (10, 20), (2**31, 2**31 + 11))],
+            "tracer 1: with tracer 0 it lasts more than half a wrap",
+        ),
+        (
+            [tracer(0, (10, 20), (), (90, 95), dropped_runs=1), tracer(1, (0,), (10, 20))],
+            "tracer 1: parts of the logs are missing, and no CLOCK record has a pair",
         ),
     ],
 )
@@ -133,12 +168,33 @@ def test_tracers_that_declare_the_same_counter_begin_within_half_a_wrap(
     assert starts(etharness, path) == [0, 2**31 - 10]
 
 
+def test_logs_without_pairs_are_drawn_by_their_begins(tmp_path: Path, etharness: Etharness) -> None:
+    """Not by the ends of their first events, which are half a wrap apart here."""
+    operator, task = (1000, 2**31 + 2000), (1000, 1500)
+    path = saved(tmp_path, tracer(0, operator), tracer(1, (0,), task, (2**31, 2**31 + 500)))
+    assert starts(etharness, path) == [0, 0, 2**31 - 1000]
+    assert not (tracers_check(etharness, path) or {})["passed"]
+
+
+def test_two_logs_of_one_number_are_told_apart_by_a_number(
+    tmp_path: Path, etharness: Etharness
+) -> None:
+    ended = etharness("decode", saved(tmp_path, tracer(0, (10, 20)), tracer(0, (10, 20))))
+    assert ended.code != 0
+    assert "chunk 0 of tracer 0 is duplicated" in ended.err
+    assert "etd_set_tracer_number" in ended.err
+
+
 @pytest.mark.parametrize(
     "second",
     [
-        tracer(1, (0, (LATE + 5) % 2**32, LATE + 5), ((LATE + 100) % 2**32, (LATE + 120) % 2**32)),
-        tracer(1, (OWN_HZ, 1000, LATE - 900), (1010, 1012)),
-        tracer(1, (1010, 1012), (OWN_HZ, 1015, LATE + 600)),
+        tracer(
+            1,
+            (0, (LATE + 5) % 2**32, LATE + 5),
+            ((LATE + 100) % 2**32, (LATE + 120) % 2**32),
+            (0, (LATE + 200) % 2**32, LATE + 200),
+        ),
+        tracer(1, (OWN_HZ, 1000, LATE - 900), (1010, 1012), (OWN_HZ, 1015, LATE + 600)),
     ],
 )
 @pytest.mark.extension("exports")

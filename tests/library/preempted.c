@@ -32,9 +32,7 @@ static const TCB_t *volatile pxCurrentTCB = &inference;
 #include "freertos_hooks.h"
 
 static uint8_t operator_memory[8192];
-static uint8_t switch_memory[32768];
 static etd_tracer operators;
-etd_tracer switches;
 static volatile uint32_t ticks_taken;
 static uint32_t interrupts;
 
@@ -42,6 +40,11 @@ static uint32_t read_clock(void *context) {
     (void)context;
     return UINT32_MAX - TIMER_VALUE;
 }
+
+uint64_t read_clock64(void);
+void log_clocks(etd_tracer *tracer);
+void start_switches(etd_tracer *tracer);
+#include "log_switches.h" /* of the same page */
 
 static __attribute__((noinline)) void work(uint32_t rounds) {
     for (uint32_t round = 0; round < rounds; round++) {
@@ -111,10 +114,7 @@ int main(int count, char **arguments) {
     TIMER_VALUE = UINT32_MAX;
     TIMER_CTRL = 1;
     etd_tracer_init(&operators, operator_memory, sizeof operator_memory, read_clock, NULL);
-    etd_tracer_init(&switches, switch_memory, sizeof switch_memory, read_clock, NULL);
-    etd_set_tracer_number(&switches, 1);
-    (void)etd_log_clock(&operators, 0, 0, ETD_NO_REFERENCE);
-    (void)etd_log_clock(&switches, 0, 0, ETD_NO_REFERENCE);
+    start_switches(&operators);
     execute();
     SHPR3 = 0xFFu << 16;  /* PendSV has the lowest priority */
     SYSTICK_LOAD = 24999; /* 1 ms */
@@ -124,6 +124,7 @@ int main(int count, char **arguments) {
         execute();
     }
     SYSTICK_CTRL = 0;
+    log_clocks(&operators);
     FILE *file = count > 1 ? fopen(arguments[1], "wb") : NULL;
     if (file == NULL) {
         return 1;

@@ -65,7 +65,8 @@ def test_the_pages_code_compiles(tmp_path: Path) -> None:
     switch = "void vTaskSwitchContext(TCB_t *next) {\n    traceTASK_SWITCHED_OUT();\n"
     switch += "    pxCurrentTCB = next;\n    traceTASK_SWITCHED_IN();\n}\n"
     (tmp_path / "freertos.c").write_text(f"{macros}{FREERTOS}{switch}{handler}")
-    clock = "uint32_t read_clock(void *context);\nvoid start_switches(void);\n"
+    clock = "uint32_t read_clock(void *context);\nuint64_t read_clock64(void);\n"
+    clock += "void log_clocks(etd_tracer *);\nvoid start_switches(etd_tracer *);\n"
     headers = '#include <stddef.h>\n#include "etd_clock.h"\nextern etd_tracer switches;\n'
     (tmp_path / "start.c").write_text(headers + clock + start)
     for name in ("zephyr.c", "freertos.c", "start.c"):
@@ -77,6 +78,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[int]]
     """The log, and for each execution ticks on the clock and ticks that handlers measured."""
     folder = tmp_path_factory.mktemp("preempted")
     (folder / "freertos_hooks.h").write_text(blocks("FreeRTOS")[0])
+    (folder / "log_switches.h").write_text(blocks("Log switches")[0])
     files = [FOLDER / "preempted.c", *sources("tracer", "marks", "clock")]
     layout = FOLDER / "microcontroller/memory.ld"
     link = ("--specs=rdimon.specs", "-ffunction-sections", "-Wl,--gc-sections", "-T", layout)
@@ -112,6 +114,9 @@ def test_the_log_has_a_verdict_and_says_who_preempted(
     path, _ = ran
     checked = etharness("check", path, "--clock-hz", str(TICKS_HZ))
     assert checked.code == 0, checked.err
+    document = json.loads(etharness("check", path, "--clock-hz", str(TICKS_HZ), "--json").out)
+    [placed] = [check for check in document["checks"] if check["code"] == "I30"]
+    assert "tracer 1 is placed on clock given by 2 pairs of readings" in placed["reason"]
     assert (
         "other tasks and interrupts took"
         in etharness("decode", path, "--clock-hz", str(TICKS_HZ)).out

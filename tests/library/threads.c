@@ -44,11 +44,15 @@ static uint32_t count(void *context) {
     return (uint32_t)nanoseconds();
 }
 
+static void log_clock(traced *it) {
+    uint64_t now = nanoseconds();
+    (void)etd_log_clock(&it->tracer, 0, (uint32_t)now, now); /* all read the same counter */
+}
+
 static void init(traced *it, uint16_t number) {
     etd_tracer_init(&it->tracer, it->buffer, sizeof it->buffer, count, NULL);
     etd_set_tracer_number(&it->tracer, number);
-    uint64_t now = nanoseconds();
-    (void)etd_log_clock(&it->tracer, 0, (uint32_t)now, now); /* all read the same counter */
+    log_clock(it);
     etd_create_event_block(&it->tracer, "Execute");
 }
 
@@ -104,6 +108,7 @@ static void *run(void *argument) {
     while (number == 0 && taken < INTERRUPTS) {
         (void)usleep(100);
     }
+    log_clock(it);
     send_log(it, number);
     return NULL;
 }
@@ -125,6 +130,7 @@ int main(void) {
     for (int i = 0; i < TASKS; i++) {
         (void)pthread_join(threads[i], NULL);
     }
+    log_clock(&interrupt);
     send_log(&interrupt, TASKS);
     return 0;
 }

@@ -160,8 +160,8 @@ def cores(draw: st.DrawFn, number: int, hz: int) -> Core:
             records.append((start, tick))
         else:
             records.append((tick,))
-    # At least one of each.
-    records = [(first,), *records, (tick, tick + 1)]
+    # One event at least, and pairs before and after all.
+    records = [(first,), *records, (tick, tick + 1), (tick + 1,)]
     return Core(number, hz, draw(st.integers(0, 10**11)) if number else 0, first, tuple(records))
 
 
@@ -224,3 +224,30 @@ def test_a_tracer_that_says_nothing_is_not_placed(rack: list[Core], late_s: int)
     timeline = unwrap(read_log(image + wrong.image(), [clock]))
     assert len(timeline.unplaced) == 1
     assert timeline.unplaced[0].startswith("tracer 1: ")
+
+
+@given(
+    st.fractions(Fraction(-9, 1000), Fraction(9, 1000), max_denominator=10**6),
+    st.lists(st.integers(0, 10**9), min_size=1, max_size=6),
+    st.lists(st.integers(1, 10**9 - 1), max_size=3, unique=True),
+)
+def test_between_two_pairs_a_wrong_rate_is_corrected(
+    error: Fraction, instants: list[int], between: list[int]
+) -> None:
+    """An event beside a pair is where the pair says, and all others lie on the line between."""
+    first, second = CompactLog(), CompactLog()
+    first.clock(0, 0, 0).profile("a", 0, 0).clock(0, 1, 1)
+    second.tracer = 1
+    pairs = {0, 10**9, *between}
+    for tick, event in sorted([(at, 1) for at in instants] + [(at, 2 * (at > 0)) for at in pairs]):
+        if event == 1:
+            second.profile("a", tick, tick)
+        else:
+            second.clock(10**8, tick, int(tick * (1 + error)))
+    trace = read_log(first.image() + second.image(), [ClockDomain("clock", Fraction(10**8), 32)])
+    timeline = unwrap(trace)
+    assert timeline.unplaced == ()
+    zero = timeline.begins[1]
+    assert zero is not None
+    for tick, end in zip(sorted(instants), timeline.end[1:].tolist(), strict=True):
+        assert abs(zero + end - tick * (1 + error)) <= 2

@@ -130,7 +130,7 @@ class Placed:
             "events that end before they start, drawn with zero length": self.reversed,
         }
         notes = [f"{number} {kind}" for kind, number in counts.items() if number]
-        notes += [f"drawn as if it began with the others: {why}" for why in self.unplaced_tracers]
+        notes += [f"drawn where it may not have been: {why}" for why in self.unplaced_tracers]
         return tuple(notes)
 
     def keys(self, rows: Ints) -> Ints:
