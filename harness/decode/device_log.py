@@ -226,7 +226,7 @@ def _trace(
 
 def _with_instants(trace: Trace, records: Records) -> Trace:
     """Return the trace with its marks, samples, and tasks and interrupts, fields filled in."""
-    names = {name: number for number, name in enumerate(trace.names)}
+    numbered: dict[str, int] = {}  # texts behind the names; names that are lost are equal
     for record in INSTANTS:
         found, at = records.all_of(record), records.rows[records.numbers(record)]
         ids = found["name"].astype(np.int32)
@@ -242,7 +242,8 @@ def _with_instants(trace: Trace, records: Records) -> Trace:
                 unnamed.tolist(), found["number"][unnamed].tolist(), strict=True
             ):
                 text = f"{'interrupt' if interrupts[row] else 'task'} {number}"
-                trace.name[at[row]] = names.setdefault(text, len(names))
+                behind = len(trace.names) + len(numbered)
+                trace.name[at[row]] = numbered.setdefault(text, behind)
         elif record is Record.SAMPLE:
             trace.kind[at] = Kind.SAMPLE
             value, floats = found["value"], (found["flags"] & fmt.SAMPLE_FLOAT) != 0
@@ -250,7 +251,7 @@ def _with_instants(trace: Trace, records: Records) -> Trace:
             trace.level[at] = np.where(np.isfinite(level), level, np.nan)
         else:
             trace.kind[at] = Kind.MARK
-    return replace(trace, names=tuple(names))
+    return replace(trace, names=(*trace.names, *numbered))
 
 
 def _read_counters(logs: Sequence[TracerLog]) -> list[HardwareCounter]:
