@@ -436,6 +436,8 @@ class MergedNode(Signature, frozen=True, omit_defaults=True):
         own_ns: ``own_ticks`` in nanoseconds, likewise.
         share: Its share of the wall time, in the median over executions (``WallTimes``); None if
             unknown.
+        taken_ticks: What other tasks and interrupts took, which is in no other time here.
+        taken_ns: The same in nanoseconds, likewise.
         counters: Counts by the name of the hardware counter, without those that have none here.
     """
 
@@ -450,6 +452,8 @@ class MergedNode(Signature, frozen=True, omit_defaults=True):
     total_ns: float | None
     own_ns: float | None
     share: float | None
+    taken_ticks: int = 0
+    taken_ns: float | None = 0.0
     counters: dict[str, NodeCounts] = msgspec.field(default_factory=dict)
 
 
@@ -515,7 +519,8 @@ def _node(
     trace = tree.trace
     first = int(rows[0])
     clock, rate = trace.clocks[trace.clock[first]], rates[trace.clock[first]]
-    total, own = sum(tree.total[rows].tolist()), sum(tree.own[rows].tolist())
+    parts = (tree.total, tree.own, tree.taken)
+    total, own, taken = (sum(part[rows].tolist()) for part in parts)
     return MergedNode(
         parent=-1,
         depth=int(tree.depth[first]),
@@ -534,6 +539,8 @@ def _node(
         total_ns=_nanoseconds(total, rate),
         own_ns=_nanoseconds(own, rate),
         share=share,
+        taken_ticks=taken,
+        taken_ns=_nanoseconds(taken, rate) if taken else 0.0,
         counters=_counts(tree, rows, own_by_row),
     )
 

@@ -1,12 +1,14 @@
 """Tasks and interrupts: which of them had the core, and what they took of the events of others.
 
-A tracer logs the work of one task, of one interrupt, or of a program without tasks: its own
-context, the one that had the core at most of the starts and ends of its scopes. An event's own time
-(``harness.analyze.ticks.durations``) is its time on the clock without what other contexts took.
+Each scope has an own context: the task that has the core at its start and at its end, or a program
+without tasks. An event's own time (``harness.analyze.ticks.durations``) is its time on the clock
+without what other contexts took. Nothing is taken in a log that may lack switches, or whose
+switches contradict each other or the scopes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +18,10 @@ import numpy.typing as npt
 from harness.analyze.ticks import Ticks, forward, own_scopes, unwrap
 from harness.errors import FormatError
 from harness.records.trace import NO_CLOCK, NO_NAME, Kind, Trace
+
+_MOST_FAULTS: Final = 1000
+_MOST_AT_ONCE: Final = 64
+"""Most contexts within a tick that are compared with a start or an end."""
 
 _Ints = npt.NDArray[np.int64]
 
@@ -31,49 +37,113 @@ class Contexts:
     """Who had the core, and what the events of clock 0 lost to others; one entry per row.
 
     Attributes:
-        time: Ticks of the timeline of clock 0 from which on a context has the core, ascending.
+        time: Ticks of the timeline of clock 0 from which on a context has the core, ascending. At
+            the last one the log ends.
         running: That context: twice the index of its name, plus 1 for an interrupt; or UNKNOWN or
             SWITCHING. As long as ``time``.
-        own: The own context of each tracer that has scopes.
+        own: The own context of each event; UNKNOWN for the program without tasks.
         start: Start of each event on this timeline, int64; 0 for events on other clocks.
         lasted: Ticks from this start to the event's end, int64.
-        before: Ticks that others than the tracer's own context had before this start, int64.
+        before: Ticks that others than the event's own context had before this start, int64.
         taken: Ticks that others had from the event's start to its end, uint64.
+        faults: Why the switches cannot all be true, in words; nothing is taken then.
+        certain: False if it is not known what others took: nothing is taken.
+        notes: Sentences on what is not known.
     """
 
     time: _Ints
     running: _Ints
-    own: dict[int, int]
+    own: _Ints
     start: _Ints
     lasted: _Ints
     before: _Ints
     taken: Ticks
+    faults: tuple[str, ...]
+    certain: bool
+    notes: tuple[str, ...]
 
 
 def contexts(trace: Trace) -> Contexts:
     """Return what is known of the tasks and interrupts of ``trace``."""
-    switches = np.isin(trace.kind, (Kind.TASK, Kind.INTERRUPT)) & (trace.clock == 0)
+    logged = np.isin(trace.kind, (Kind.TASK, Kind.INTERRUPT))
+    switches = logged & (trace.clock == 0)
     try:
         start, end = _instants(trace)
     except FormatError:  # the width of the clock is wrong, which the checks say
         start = end = np.zeros(len(trace), np.int64)
         switches[:] = False
-    time, running = _running(trace, start, switches)
-    own: dict[int, int] = {}
-    before, after = np.zeros(len(trace), np.int64), np.zeros(len(trace), np.int64)
-    scopes = own_scopes(trace) & (trace.clock == 0)
-    tasks = bool((trace.kind == Kind.TASK).any())
-    for tracer in np.unique(trace.tracer[scopes]).tolist() if len(time) else ():
-        rows = np.flatnonzero((trace.tracer == tracer) & (trace.clock == 0))
-        mine = rows[scopes[rows]]
-        at = _holders(time, running, np.concatenate([start[mine], end[mine]]))
-        found, counts = np.unique(at[(at != UNKNOWN) | (not tasks)], return_counts=True)
-        own[tracer] = int(found[np.argmax(counts)]) if len(found) else UNKNOWN
-        foreign = ~np.isin(running, (own[tracer], UNKNOWN))
+    line = _Switches(trace, start, np.flatnonzero(switches))
+    own, before = np.full(len(trace), UNKNOWN), np.zeros(len(trace), np.int64)
+    time, after, main = line.time, before.copy(), np.flatnonzero(trace.clock == 0)
+    if len(time):
+        _find_own(line, start, end, own)
+        last = time[-1] if line.gaps else max(time[-1], end[main].max())
+        time = np.append(time, last)
+    running = np.array([*line.found, UNKNOWN][: len(time)], np.int64)
+    reason = line.doubt()
+    for context in () if reason or not len(time) else np.unique(own[main]).tolist():
+        rows = main[own[main] == context]
+        foreign = ~np.isin(running, (context, UNKNOWN))
         before[rows] = elapsed(time, foreign, start[rows])
         after[rows] = elapsed(time, foreign, end[rows])
+    notes = [f"what other tasks and interrupts took is unknown, and part of all times: {reason}"]
+    notes = notes if reason else []
+    if (logged & (trace.clock != 0)).any():
+        other = trace.tracer[logged & (trace.clock != 0)]
+        apart = f"{len(other):,} switches of {_tracers(np.unique(other).tolist())} are on another"
+        notes.append(f"{apart} counter than clock 0: what they took is part of all times")
+    if line.twins:
+        names = ", ".join(sorted(_name(trace, context) for context in line.twins))
+        notes.append(f"{names}: begins right after its own end; tasks of one name count as one")
     taken = np.maximum(after - before, 0).astype(np.uint64)
-    return Contexts(time, running, own, start, end - start, before, taken)
+    known = (tuple(line.faults), not reason, tuple(notes))
+    return Contexts(time, running, own, start, end - start, before, taken, *known)
+
+
+def _tracers(numbers: Sequence[int]) -> str:
+    return f"tracer {', '.join(map(str, numbers))}"
+
+
+def _name(trace: Trace, context: int) -> str:
+    """Return a context as text."""
+    if context < 0:
+        return "a task without a name" if context == UNKNOWN else "the scheduler"
+    text, kind = trace.names[context >> 1], "interrupt" if context & 1 else "task"
+    return text if text.startswith(f"{kind} ") else f"{kind} {text}"
+
+
+def _find_own(line: _Switches, start: _Ints, end: _Ints, own: _Ints) -> None:
+    """Find the task, or the program, that has the core at both ends of each scope.
+
+    A switch at the tick of a start counts before it, and one at the tick of an end behind it, if
+    only so they agree. Other events are of the scope that follows them.
+    """
+    trace, held = line.trace, np.array([UNKNOWN, *line.found], np.int64)
+    rows = np.flatnonzero(own_scopes(trace) & (trace.clock == 0))
+    instants = np.stack([start[rows], end[rows]])
+    first = np.searchsorted(line.time, instants, side="left")
+    last = np.searchsorted(line.time, instants, side="right")
+    begin, finish = held[last[0]], held[first[1]]
+    found = np.where(begin == UNKNOWN, finish, begin)
+    odd = (begin != finish) & (begin != UNKNOWN) & (finish != UNKNOWN)
+    odd |= (found != UNKNOWN) & ((found < 0) | (found & 1 == 1))
+    if not (trace.kind == Kind.TASK).any():
+        odd |= begin != finish
+    for place in np.flatnonzero(odd).tolist():
+        ends = [
+            {*held[low : high + 1][:_MOST_AT_ONCE].tolist()}
+            for low, high in zip(first[:, place].tolist(), last[:, place].tolist(), strict=True)
+        ]
+        both = [one for one in ends[0] & ends[1] if one == UNKNOWN or (one >= 0 and not one & 1)]
+        found[place] = max(both, default=UNKNOWN)
+        if not both:
+            at, (low, high) = int(rows[place]), (int(begin[place]), int(finish[place]))
+            where = f"begins in {_name(trace, low)} and ends in {_name(trace, high)}"
+            line.fault(f"{trace.text(int(trace.name[at]))} of tracer {trace.tracer[at]} {where}")
+    for tracer in np.unique(trace.tracer[rows]).tolist():
+        events, mine = np.flatnonzero(trace.tracer == tracer), trace.tracer[rows] == tracer
+        scope = np.minimum(np.searchsorted(rows[mine], events), np.count_nonzero(mine) - 1)
+        own[events] = found[mine][scope]
 
 
 def elapsed(time: _Ints, chosen: npt.NDArray[np.bool_], instants: _Ints) -> _Ints:
@@ -83,12 +153,6 @@ def elapsed(time: _Ints, chosen: npt.NDArray[np.bool_], instants: _Ints) -> _Int
     place = np.searchsorted(time, instants, side="right") - 1
     within = np.where(chosen[place], instants - time[place], 0)
     return np.where(place >= 0, sums[place] + within, 0)
-
-
-def _holders(time: _Ints, running: _Ints, instants: _Ints) -> _Ints:
-    """Return who has the core at each instant; UNKNOWN before the first switch."""
-    place = np.searchsorted(time, instants, side="right") - 1
-    return np.where(place >= 0, running[place], UNKNOWN)
 
 
 def _instants(trace: Trace) -> tuple[_Ints, _Ints]:
@@ -112,26 +176,89 @@ def _instants(trace: Trace) -> tuple[_Ints, _Ints]:
     return start, end
 
 
-def _running(trace: Trace, start: _Ints, switches: npt.NDArray[np.bool_]) -> tuple[_Ints, _Ints]:
-    """Return the instants of all switches in order of time, and who has the core from each on.
+class _Switches:
+    """Replays all switches of clock 0 in order of time.
 
-    Interrupts have it before tasks, the one that began last before the others. An end without its
-    begin, which was before the log, ends nothing. An interrupt that begins twice has ended.
+    Interrupts have the core before tasks, the one that began last before the others. An end without
+    its begin, which was before the log, ends nothing.
+
+    Attributes:
+        time: The instants of the switches.
+        found: Who has the core from each on.
+        faults: Which of them cannot be true, in words; none in a log that may lack switches.
+        twins: Tasks that begin right after their own end.
+        gaps: Tracers of switches that may lack some.
+        unnamed: Number of switches without a name.
     """
-    rows = np.flatnonzero(switches)
-    rows = rows[np.argsort(start[rows], kind="stable")]
-    interrupts: list[int] = []
-    task, found = UNKNOWN, []
-    columns = (trace.kind, trace.name, trace.level)
-    for kind, name, begins in zip(*(column[rows].tolist() for column in columns), strict=True):
-        context = 2 * name + (kind == Kind.INTERRUPT) if name != NO_NAME else UNKNOWN
-        if kind == Kind.TASK:
-            task = context if begins else SWITCHING
-        else:
-            if context in interrupts:
-                del interrupts[interrupts.index(context) :]
-            interrupts += [context] * bool(begins)
-        found.append(interrupts[-1] if interrupts else task)
-    ends = start[rows][-1:] if set(trace.full) & set(trace.tracer[rows].tolist()) else start[:0]
-    time = np.concatenate([start[rows], ends])  # after a log that was full, nothing is known
-    return time, np.array([*found, *[UNKNOWN] * len(ends)], np.int64)
+
+    def __init__(self, trace: Trace, start: _Ints, rows: _Ints) -> None:
+        self.trace, self.found, self.faults = trace, list[int](), list[str]()
+        self.twins, self._late = set[int](), dict[int, int]()  # the tick when it must have ended
+        self.unnamed = int(np.count_nonzero(trace.name[rows] == NO_NAME))
+        tracers = {*trace.tracer[rows].tolist()}
+        self.gaps = sorted(tracers if trace.losses.damaged else tracers & {*trace.incomplete})
+        dump = np.zeros(len(rows), np.int64)  # a later one does not go on where another ended
+        for tracer in tracers:
+            mine = trace.tracer[rows] == tracer
+            dump[mine] = np.cumsum(np.diff(trace.record[rows[mine]], prepend=0) < 0)
+        order = np.lexsort((start[rows], dump))
+        rows, dump = rows[order], dump[order]
+        self.time = np.maximum.accumulate(start[rows]) if len(rows) else start[:0]
+        self._begin_dump()
+        columns = (self.time, trace.kind[rows], trace.name[rows], trace.level[rows], dump)
+        number = 0
+        for at, kind, name, begins, later in zip(*(c.tolist() for c in columns), strict=True):
+            if later > number:
+                number = later
+                self._begin_dump()
+            context = 2 * name + (kind == Kind.INTERRUPT) if name != NO_NAME else UNKNOWN
+            switch = self._switch_task if kind == Kind.TASK else self._switch_interrupt
+            switch(context, at, bool(begins))
+            self.found.append(self._active[-1] if self._active else self._task)
+        for context in self._late:
+            self.fault(f"{_name(trace, context)} goes on when what it interrupted has ended")
+
+    def doubt(self) -> str:
+        """Return why it is not known what others took; "" if it is."""
+        if self.gaps:
+            return f"{_tracers(self.gaps)}, which logs switches, was paused or has losses"
+        if self.unnamed:
+            return f"{self.unnamed:,} switches have no name"
+        return self.faults[0] if self.faults else ""
+
+    def fault(self, text: str) -> None:
+        """Add what cannot be true."""
+        if len(self.faults) < _MOST_FAULTS and not self.gaps and not self.unnamed:
+            self.faults.append(text)
+
+    def _begin_dump(self) -> None:
+        self._active: list[int] = []
+        self._seen: set[int] = set()
+        self._task = self._ended = UNKNOWN
+
+    def _switch_task(self, context: int, _at: int, begins: bool) -> None:
+        had, name = self._task, _name(self.trace, context)
+        if had not in ((UNKNOWN, SWITCHING) if begins else (UNKNOWN, context)):
+            holder = _name(self.trace, had)
+            self.fault(f"{name} {'begins' if begins else 'ends'} while {holder} has the core")
+        elif begins and had == SWITCHING and context == self._ended:
+            self.twins.add(context)
+        self._task = context if begins else SWITCHING
+        self._ended = UNKNOWN if begins else context
+
+    def _switch_interrupt(self, context: int, at: int, begins: bool) -> None:
+        active, name = self._active, _name(self.trace, context)
+        if self._late.pop(context, at) < at:
+            self.fault(f"{name} goes on when what it interrupted has ended")
+        if begins:
+            if context in active:
+                self.fault(f"{name} begins before it has ended")
+                active.remove(context)
+            active.append(context)
+        elif context in active:
+            place = active.index(context)
+            self._late = dict.fromkeys(active[place + 1 :], at) | self._late
+            del active[place]
+        elif context in self._seen or self._task != UNKNOWN:
+            self.fault(f"{name} ends without a begin")
+        self._seen.add(context)

@@ -165,6 +165,7 @@ def _trace(
         filtered_events=log.filtered_events,
         stacks=[log.stack] if log.stack else [],
         full=[log.tracer] if log.full else [],
+        incomplete=[log.tracer] if log.losses.any or log.filtered_events else [],
     )
     trace.tracer[:] = log.tracer
     trace.record[:] = log.numbers[events]

@@ -580,6 +580,7 @@ class Trace:
         filtered_events: Events not logged because of the run options.
         stacks: Stack use, for tracers that report it.
         full: Numbers of the tracers whose log filled up; what they lost was after their last event.
+        incomplete: Numbers of the tracers whose log lacks anything, lost or left out.
         tracer_clocks: The counters of tracers that say which one they read; others read clock 0.
         own_clocks: Indices of the clocks that tracers read; all others are clocks of delegates.
         hidden_wraps: Whole wraps of clock 0 among its events that the log does not show, according
@@ -625,6 +626,7 @@ class Trace:
     filtered_events: int = 0
     stacks: tuple[Stack, ...] = ()
     full: tuple[int, ...] = ()
+    incomplete: tuple[int, ...] = ()
     tracer_clocks: tuple[TracerClock, ...] = ()
     own_clocks: tuple[int, ...] = (0,)
     hidden_wraps: int = 0
@@ -666,6 +668,7 @@ class Trace:
         filtered_events: int = 0,
         stacks: Sequence[Stack] = (),
         full: Sequence[int] = (),
+        incomplete: Sequence[int] = (),
     ) -> Trace:
         """Return a trace of ``count`` profile events with default values, for readers to fill.
 
@@ -694,6 +697,7 @@ class Trace:
             filtered_events=filtered_events,
             stacks=tuple(stacks),
             full=tuple(full),
+            incomplete=tuple(incomplete),
         )
 
     def sealed(self) -> Trace:
@@ -722,7 +726,7 @@ class Trace:
         if not isinstance(other, Trace):
             return NotImplemented
         header = ["blocks", "clocks", "counters", "version", "losses", "filtered_events"]
-        header += ["stacks", "full", "tracer_clocks", "hidden_wraps"]
+        header += ["stacks", "full", "incomplete", "tracer_clocks", "hidden_wraps"]
         columns = [*(key for key in _NUMBERS if key != "level"), "record", "counts"]
         return (
             len(self) == len(other)
@@ -789,6 +793,7 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
         filtered_events=sum(trace.filtered_events for trace in traces),
         stacks=tuple(stack for trace in traces for stack in trace.stacks),
         full=tuple(number for trace in traces for number in trace.full),
+        incomplete=tuple(number for trace in traces for number in trace.incomplete),
     )
 
 

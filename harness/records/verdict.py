@@ -248,6 +248,7 @@ CODES: Final[dict[str, Code]] = {
         Code("I28", "executions spend their time in instructions", "warning"),
         Code("I29", "the log has what the run asked for", "error"),
         Code("I30", "all tracers are on one timeline", "error"),
+        Code("I31", "tasks and interrupts begin and end in turn", "error"),
         Code("B01", "operator times are within their limits", "error"),
         Code("B02", "allocators are within their limits", "error"),
         Code("B03", "no allocation failed", "error"),

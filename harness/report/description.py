@@ -38,7 +38,6 @@ from harness.report.operators import (
     describe_energy,
     describe_operators,
     describe_roofline,
-    taken_line,
 )
 from harness.report.words import ReportTable, counted, verdict_word
 from harness.runs.source import EvaluatedRun, test_set_name
@@ -586,8 +585,6 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         emulated = subject.emulated_time
         clocks = tuple(clock_lines(subject.trace, subject.qualities, emulated=emulated))
     table = describe_operators(subject, unit) if subject is not None else None
-    if table is not None and trace is not None and trace.kind.max(initial=0) >= Kind.TASK:
-        clocks += taken_line(table)
     recorded = result.trace.counters if result is not None and result.trace is not None else ()
     requested = subject.runs_requested if subject is not None else None
     known = (result.model.sections or {}) if result is not None and result.model else {}

@@ -475,18 +475,6 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
     )
 
 
-def taken_line(table: OperatorListing) -> tuple[str, ...]:
-    """Return a line on the time of executions that other tasks and interrupts took, if any."""
-    rows = [row for row in table.scopes if row.name == EXECUTION] or table.operators
-    taken = sum(row.taken for row in rows)
-    if not taken:
-        return ()
-    wall = taken + sum(row.times.total for row in rows if row.times)
-    time = f"{table.unit.text(taken)} {table.unit.name}"
-    text = f"took {time} ({100 * taken / wall:.1f} %) of executions; all times are without it"
-    return (f"other tasks and interrupts {text}",)
-
-
 def share_text(share: float | None) -> str:
     """A share of the wall time in percent, without the sign; ``UNKNOWN`` without one."""
     return UNKNOWN if share is None else f"{100 * share:.1f}"

@@ -229,6 +229,11 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
     if backward := int(tree.backward.sum()):
         text = "events end before they start: what they took is unknown, and counts as 0"
         show_line(console, f"backward: {backward} {text}")
+    if trace.kind.max(initial=0) >= Kind.TASK:
+        from harness.analyze.contexts import contexts
+
+        for note in contexts(trace).notes:
+            show_line(console, printable(note))
     print_losses(console, trace_losses(trace))
 
 
@@ -236,14 +241,19 @@ def _print_nodes(console: Console, block: str, nodes: list[MergedNode], *, detai
     times = [node.total_ns for node in nodes if node.total_ns is not None]
     unit = time_unit(times) if times else TICKS
     counters = [*dict.fromkeys(name for node in nodes for name in node.counters)]
+    taken = any(node.taken_ticks for node in nodes)
     rows = []
     for node in nodes:
         counts = [text for name in counters for text in _node_counts(node.counters.get(name))]
         name, count = with_delegate(node) if detailed else event_title(node), f"{node.count:,}"
         place = [str(node.instruction)] if detailed else []
         cells = [*_times(node, unit, brief=not detailed), share_text(node.share), count]
+        if taken:
+            nanoseconds = node.taken_ns
+            cells.insert(2, time_text(nanoseconds, node.taken_ticks, unit, brief=not detailed))
         rows.append([_indent(node.depth) + name, *place, *cells, *counts])
     headers = ["event", *["instruction"] * detailed, f"total [{unit.name}]", f"self [{unit.name}]"]
+    headers += [f"taken by others [{unit.name}]"] * taken
     headers += ["share [%]", "count"]
     headers += [text for name in counters for text in (printable(name), f"self {printable(name)}")]
     numbers = range(1, len(headers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,3 +128,145 @@ def test_tables_have_the_time_without_it(
     assert [(row["name"], row["level"]) for row in switches[:4]] == [
         *(("inference", "0.0"), ("logger", "1.0"), ("logger", "0.0"), ("inference", "1.0"))
     ]
+
+
+def switches(*switches: tuple[str | int, int, bool]) -> DeviceLog:
+    """A log of tasks by name and interrupts by number, which begin or end."""
+    log = DeviceLog().clock(0)
+    log.tracer = 1
+    for name, tick, begins in switches:
+        log.switch(name, tick, begins=begins, interrupt=isinstance(name, int))
+    return log
+
+
+def operator(start: int, end: int) -> bytes:
+    """An execution of one operator."""
+    log = DeviceLog().clock(0).block("Execute")
+    log.profile("native_call_a.out", start, end, instruction=0)
+    return log.profile("Method::execute", start, end, chain=-1).image()
+
+
+MAIN = ("main", 0, True)
+
+
+@pytest.mark.parametrize(
+    ("logged", "reason"),
+    [
+        ([MAIN, (15, 500, True)], "Method::execute|native_call_a.out"),
+        ([MAIN, (5, 20, True), (6, 30, True), (5, 40, False), (6, 50, False)], "interrupt 6 goes"),
+        ([MAIN, (5, 20, True), (6, 30, True), (5, 40, False)], "interrupt 6 goes on"),
+        ([MAIN, (5, 20, True), (5, 30, True), (5, 40, False)], "interrupt 5 begins before"),
+        ([MAIN, (5, 20, False)], "interrupt 5 ends without a begin"),
+        ([MAIN, ("o", 500, False)], "task o ends while task main has the core"),
+        ([MAIN, ("net", 20, True)], "task net begins while task main has the core"),
+        ([(15, 5, True), (15, 2_000, False)], "begins in interrupt 15 and ends in interrupt 15"),
+    ],
+)
+def test_switches_that_cannot_be_true_fail(
+    etharness: Callable[..., CommandResult],
+    tmp_path: Path,
+    logged: list[tuple[str | int, int, bool]],
+    reason: str,
+) -> None:
+    file = tmp_path / "log.etlog"
+    file.write_bytes(operator(10, 1_010) + switches(*logged).image())
+    checks = json.loads(etharness("check", file, "--json").out)["checks"]
+    [found] = [check for check in checks if check["code"] == "I31"]
+    assert not found["passed"]
+    assert re.search(reason, found["reason"])
+    shown = json.loads(etharness("decode", file, "--json").out)
+    assert {op["ticks"]["max"] for op in shown["operators"]} == {1_000}
+    assert found["reason"] in shown["sections"]["instants"]["notes"][0]
+
+
+@pytest.mark.parametrize(
+    "logged",
+    [
+        [MAIN, ("main", 1_010, False)],  # at the tick of the operator's end
+        [("main", 5, False), ("o", 6, True), ("o", 8, False), ("main", 10, True)],
+        [MAIN, ("main", 10, False), ("o", 10, True), ("o", 10, False), ("main", 10, True)],
+        [MAIN, (6, 1_010, True), (5, 1_010, True), (6, 1_010, False), (5, 1_010, False)],
+        [(3, 4, False), ("main", 5, True), (3, 1_011, True)],
+        [("main", 2_000, False)],
+    ],
+)
+def test_switches_in_turn_pass(
+    etharness: Callable[..., CommandResult],
+    tmp_path: Path,
+    logged: list[tuple[str | int, int, bool]],
+) -> None:
+    file = tmp_path / "log.etlog"
+    file.write_bytes(operator(10, 1_010) + switches(*logged).image())
+    assert etharness("check", file).code == 0
+    shown = json.loads(etharness("decode", file, "--json").out)
+    assert {op["ticks"]["max"] for op in shown["operators"]} == {1_000}
+
+
+@pytest.mark.parametrize("lacks", ["dropped_events", "filtered_events", "chunk first_record"])
+def test_nothing_is_subtracted_if_switches_may_be_missing(
+    etharness: Callable[..., CommandResult], tmp_path: Path, lacks: str
+) -> None:
+    whole = switches(MAIN, ("main", 100, False), ("o", 101, True))
+    for field in lacks.split():
+        setattr(whole, field, 1)
+    other = switches((15, 300, True), (15, 400, False))
+    other.tracer = 2
+    file, page, text = (tmp_path / name for name in ("log.etlog", "page.html", "page.md"))
+    file.write_bytes(operator(10, 1_010) + whole.image() + other.image())
+    sentence = (
+        "what other tasks and interrupts took is unknown, and part of all times: tracer 1, which "
+        "logs switches, was paused or has losses"
+    )
+    for report in (page, text):
+        etharness("report", file, "-o", report)
+        assert sentence in report.read_text()
+    assert sentence in etharness("decode", file).out
+    assert sentence in etharness("decode", file, "--tree").out
+    shown = json.loads(etharness("decode", file, "--json").out)
+    assert shown["sections"]["instants"]["notes"] == [sentence]
+    assert {op["ticks"]["max"] for op in shown["operators"]} == {1_000}
+    assert {use["total"] for use in shown["sections"]["instants"]["contexts"]} == {None}
+
+
+def test_tasks_of_one_name_and_switches_of_another_counter_are_named(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    file = tmp_path / "log.etlog"
+    twins = switches(("w", 0, True), ("w", 50, False), ("w", 60, True))
+    file.write_bytes(operator(10, 1_010) + twins.image())
+    note = "task w: begins right after its own end; tasks of one name count as one"
+    assert note in etharness("decode", file).out
+    apart = DeviceLog().clock(150_000_000, 5, 5).switch("w", 7, begins=True)
+    apart.tracer = 1
+    file.write_bytes(operator(10, 1_010) + apart.image())
+    assert "1 switches of tracer 1 are on another counter" in etharness("decode", file).out
+
+
+def test_samples_have_three_digits_and_those_that_are_no_number_count(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    log = DeviceLog().block("Execute").profile("native_call_a.out", 0, 90)
+    for name, value in (("amps", 1.5e-6), ("volts", 0.0125), ("large", 3.4e38), ("amps", 2.5e-6)):
+        log.sample(name, 5, value)
+    for name, value in (("amps", float("inf")), ("none", float("nan"))):
+        log.sample(name, 6, value)
+    file = tmp_path / "log.etlog"
+    file.write_bytes(log.image())
+    lines = {
+        line.split()[0]: line.split()[1:]
+        for line in etharness("decode", file).out.split("\n")
+        if line
+    }
+    assert lines["amps"] == ["2", "1.5e-06", "2e-06", "2e-06", "2.5e-06", "1"]
+    assert lines["volts"] == ["1", *["0.0125"] * 4, "0"]
+    assert lines["large"] == ["1", *["3.4e+38"] * 4, "0"]
+    assert lines["none"] == ["0", *["?"] * 4, "1"]
+    sections = json.loads(etharness("decode", file, "--json").out)["sections"]
+    assert sections["instants"]["not_finite"] == {"amps": 1, "none": 1}
+
+
+def test_the_tree_says_what_others_took(etharness: Callable[..., CommandResult], log: Path) -> None:
+    tree = json.loads(etharness("decode", log, *CLOCK, "--tree", "--json").out)["tree"]
+    taken = {node["name"]: node.get("taken_ticks", 0) for node in tree}
+    assert taken == {"Method::execute": 8_000, "native_call_b.out": 8_000, "native_call_a.out": 0}
+    assert "taken by others [ms]" in etharness("decode", log, *CLOCK, "--tree").out

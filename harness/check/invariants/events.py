@@ -445,7 +445,8 @@ def order_checks(subject: Subject) -> Iterator[Check]:
     """Check that events on the tracer's own clock end after they start, and in log order (I04).
 
     Delegates may log their events later and in any order. Dumps in one file may be in any order.
-    Of several tracers, each must say which counter it reads, and when it read it (I30).
+    Of several tracers, each must say which counter it reads, and when it read it (I30). Tasks and
+    interrupts begin and end in turn, and scopes in one task (I31).
     """
     trace, tree = subject.trace, subject.tree
     timed = own_scopes(trace) | (~trace.delegated & np.isin(trace.clock, trace.own_clocks))
@@ -469,6 +470,12 @@ def order_checks(subject: Subject) -> Iterator[Check]:
         line = unwrap(replace(trace, clock=own.astype(np.uint8)))
         reason = "; ".join(line.unplaced or line.placed) or "all read one counter, as declared"
         yield none_of("I30", "tracers", len(line.unplaced), reason, "tracers")
+    if trace.kind.max(initial=0) >= Kind.TASK:
+        from harness.analyze.contexts import contexts
+
+        found = contexts(trace)
+        why = found.faults[:1] or found.notes[:1] or ("they do",)
+        yield none_of("I31", "switches", len(found.faults), printable(why[0]), "contradictions")
 
 
 def _step(rows: _Ints, end: _Ints, row: int) -> str:

@@ -144,6 +144,7 @@ class TableHeader(msgspec.Struct, frozen=True):
     filtered_events: int
     stacks: tuple[Stack, ...]
     full: tuple[int, ...] = ()
+    incomplete: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
     run: RunIdentity = NO_RUN
     counters: tuple[CounterDocument, ...] | msgspec.UnsetType = msgspec.UNSET
 
@@ -248,6 +249,7 @@ def header(trace: Trace, identity: RunIdentity = NO_RUN) -> TableHeader:
         filtered_events=trace.filtered_events,
         stacks=trace.stacks,
         full=trace.full,
+        incomplete=trace.incomplete or msgspec.UNSET,
         run=identity,
         counters=tuple(CounterDocument(escaped(item.name), item.bits) for item in trace.counters)
         or msgspec.UNSET,
@@ -321,6 +323,7 @@ def trace_of(beside: TableHeader, table: Mapping[str, Sequence[Any]]) -> Trace:
         filtered_events=beside.filtered_events,
         stacks=beside.stacks,
         full=beside.full,
+        incomplete=beside.incomplete or (),
     )
     try:
         for column in _PLAIN:

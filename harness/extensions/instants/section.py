@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from harness.analyze.contexts import UNKNOWN, Contexts, contexts, elapsed
+from harness.analyze.contexts import Contexts, contexts, elapsed
 from harness.analyze.statistics import Summary
-from harness.analyze.ticks import nanoseconds_per_tick
+from harness.analyze.ticks import nanoseconds_per_tick, own_scopes
 from harness.formatting import TICKS, printable, time_unit
 from harness.records.trace import EXECUTION, Kind, Trace
-from harness.report.words import ReportTable, number
+from harness.report.operators import UNKNOWN
+from harness.report.words import ReportTable, three_digits
 
 if TYPE_CHECKING:
     from harness.check.subject import Subject
@@ -26,15 +29,15 @@ class ContextUse(msgspec.Struct, frozen=True):
         name: Its name.
         kind: ``task`` or ``interrupt``.
         begins: How often it began.
-        total: Time that it had the core, in ``unit`` of the document.
+        total: Time that it had the core, in ``unit`` of the document; None if that is not known.
         taken: Time of this that it took from executions of other contexts, likewise.
     """
 
     name: str
     kind: str
     begins: int
-    total: float
-    taken: float
+    total: float | None
+    taken: float | None
 
 
 class InstantsDocument(msgspec.Struct, frozen=True):
@@ -45,12 +48,16 @@ class InstantsDocument(msgspec.Struct, frozen=True):
         contexts: Tasks and interrupts, the one that took most of executions first.
         marks: How often each mark was logged, by its name.
         counters: Statistics of the samples of each counter, by its name; of those that are numbers.
+        not_finite: How many samples of a counter are infinite or no number, without those of none.
+        notes: What tasks and interrupts took of executions, or why that is not known; sentences.
     """
 
     unit: str
     contexts: tuple[ContextUse, ...]
     marks: dict[str, int]
     counters: dict[str, Summary]
+    not_finite: dict[str, int]
+    notes: tuple[str, ...]
 
 
 def measure(_found: Any, subject: Subject | None) -> InstantsDocument:
@@ -60,35 +67,77 @@ def measure(_found: Any, subject: Subject | None) -> InstantsDocument:
     marks = Counter(_text(trace, name) for name in trace.name[trace.kind == Kind.MARK].tolist())
     names = dict.fromkeys(trace.name[trace.kind == Kind.SAMPLE].tolist())
     samples = {_text(trace, name): _samples(trace, name) for name in names}
-    counters = {name: _summary(found) for name, found in samples.items() if len(found)}
-    found = _contexts(trace, contexts(trace), float(tick or 1))
-    unit = "ticks" if tick is None else "ns"
-    return InstantsDocument(unit, tuple(found), dict(marks), counters)
+    finite = {name: found[np.isfinite(found)] for name, found in samples.items()}
+    counters = {name: _summary(found) for name, found in finite.items() if len(found)}
+    not_finite = {name: len(found) - len(finite[name]) for name, found in samples.items()}
+    known = contexts(trace)
+    return InstantsDocument(
+        "ticks" if tick is None else "ns",
+        tuple(_contexts(trace, known, float(tick or 1))),
+        dict(marks),
+        counters,
+        {name: count for name, count in not_finite.items() if count},
+        tuple(map(printable, (*_taken(trace, known, tick), *known.notes))),
+    )
 
 
 def tables(document: InstantsDocument) -> list[ReportTable]:
     """Return the tables of reports."""
     found = []
     if rows := document.contexts:
-        unit = TICKS if document.unit == "ticks" else time_unit([row.total for row in rows])
+        totals = [row.total or 0.0 for row in rows]
+        unit = TICKS if document.unit == "ticks" else time_unit(totals)
         headers = ["context", "kind", "begins", f"total [{unit.name}]"]
         headers.append(f"taken from executions [{unit.name}]")
         cells = [
-            (row.name, row.kind, f"{row.begins:,}", unit.text(row.total), unit.text(row.taken))
+            (row.name, row.kind, f"{row.begins:,}", *times)
             for row in rows
+            for both in ((row.total, row.taken),)
+            for times in ([UNKNOWN if time is None else unit.text(time) for time in both],)
         ]
-        found.append(ReportTable("Tasks and interrupts", headers, cells, range(2, 5)))
+        title = "Tasks and interrupts"
+        found.append(ReportTable(title, headers, cells, range(2, 5), document.notes))
     if document.marks:
         marks = [(name, f"{count:,}") for name, count in document.marks.items()]
         found.append(ReportTable("Marks", ["mark", "count"], marks, (1,)))
-    if document.counters:
+    if names := dict.fromkeys((*document.counters, *document.not_finite)):
         headers = ["counter", "samples", "min", "p50", "avg", "max"]
+        lost = document.not_finite
+        headers += ["no number"] * bool(lost)
         values = [
-            (name, f"{one.count:,}", *map(number, (one.min, one.p50, one.avg, one.max)))
-            for name, one in document.counters.items()
+            (name, *_cells(document.counters.get(name)), *[f"{lost.get(name, 0):,}"] * bool(lost))
+            for name in names
         ]
-        found.append(ReportTable("Counters", headers, values, range(1, 6)))
+        found.append(ReportTable("Counters", headers, values, range(1, len(headers))))
     return found
+
+
+def _cells(found: Summary | None) -> tuple[str, ...]:
+    if found is None:
+        return ("0", *[UNKNOWN] * 4)
+    return f"{found.count:,}", *map(_digits, (found.min, found.p50, found.avg, found.max))
+
+
+def _digits(value: float) -> str:
+    """Return whole numbers below 10 million as they are, others with three digits."""
+    if value == round(value) and abs(value) < 10_000_000:
+        return f"{value:,.0f}"
+    return three_digits(value) if 1e-4 <= abs(value) < 10_000_000 else f"{value:.3g}"
+
+
+def _taken(trace: Trace, known: Contexts, tick: Fraction | None) -> Iterator[str]:
+    """Yield a sentence on the time of executions that other tasks and interrupts took, if any."""
+    executed = _executions(trace)
+    taken, lasted = int(known.taken[executed].sum()), int(known.lasted[executed].sum())
+    if taken:
+        spent = taken * float(tick or 1)
+        unit = TICKS if tick is None else time_unit([spent])
+        text = f"took {unit.text(spent)} {unit.name} ({100 * taken / lasted:.1f} %) of executions"
+        yield f"other tasks and interrupts {text}; all times are without it"
+
+
+def _executions(trace: Trace) -> np.ndarray:
+    return np.flatnonzero(own_scopes(trace) & trace.named(EXECUTION) & (trace.clock == 0))
 
 
 def _text(trace: Trace, name: int) -> str:
@@ -100,8 +149,7 @@ def _logged(trace: Trace, kind: Kind, name: int) -> np.ndarray:
 
 
 def _samples(trace: Trace, name: int) -> np.ndarray:
-    levels = trace.level[_logged(trace, Kind.SAMPLE, name)]
-    return np.asarray(levels[~np.isnan(levels)])
+    return np.asarray(trace.level[_logged(trace, Kind.SAMPLE, name)])
 
 
 def _summary(levels: np.ndarray) -> Summary:
@@ -121,29 +169,20 @@ def _summary(levels: np.ndarray) -> Summary:
 
 def _contexts(trace: Trace, found: Contexts, tick: float) -> list[ContextUse]:
     """Return the contexts, the one that took most of executions first."""
-    if not len(found.time):
-        return []
-    begun = np.isin(trace.kind, (Kind.TASK, Kind.INTERRUPT)) & (trace.level == 1)
-    executed = np.flatnonzero(
-        (trace.kind == Kind.PROFILE) & trace.named(EXECUTION) & (trace.clock == 0)
-    )
-    start = found.start[executed]
-    lasted = found.lasted[executed]
-    own = np.array([found.own.get(tracer, UNKNOWN) for tracer in trace.tracer[executed].tolist()])
+    logged = np.isin(trace.kind, (Kind.TASK, Kind.INTERRUPT))
+    executed = _executions(trace)
+    start, own = found.start[executed], found.own[executed]
+    end = start + found.lasted[executed]
     uses = []
-    for context in np.unique(found.running[found.running >= 0]).tolist():
-        name, interrupt = divmod(context, 2)
-        kind = Kind.INTERRUPT if interrupt else Kind.TASK
-        mine = found.running == context
-        total = int(elapsed(found.time, mine, found.time[-1:])[0])
-        within = elapsed(found.time, mine, start + lasted) - elapsed(found.time, mine, start)
-        uses.append(
-            ContextUse(
-                name=_text(trace, name),
-                kind=kind.name.lower(),
-                begins=int(np.count_nonzero(begun & _logged(trace, kind, name))),
-                total=total * tick,
-                taken=int(within[own != context].sum()) * tick,
-            )
-        )
-    return sorted(uses, key=lambda use: (-use.taken, use.name))
+    for kind, name in np.unique([trace.kind[logged], trace.name[logged]], axis=1).T.tolist():
+        rows = (trace.kind == kind) & (trace.name == name)
+        total = within = None
+        if found.certain and name >= 0 and (trace.clock[rows] == 0).all():
+            context = 2 * name + (kind == Kind.INTERRUPT)
+            mine = found.running == context
+            total = int(elapsed(found.time, mine, found.time[-1:])[0]) * tick
+            inner = elapsed(found.time, mine, end) - elapsed(found.time, mine, start)
+            within = int(inner[own != context].sum()) * tick
+        begins = int(np.count_nonzero(trace.level[rows] == 1))
+        uses.append(ContextUse(_text(trace, name), Kind(kind).name.lower(), begins, total, within))
+    return sorted(uses, key=lambda use: (-(use.taken or 0), use.name))
