@@ -87,7 +87,8 @@ class Placed:
         self.slack = np.zeros(count, np.int64)
         line = unwrap(_only(trace, own)) if own.any() else None
         self.start, self.end = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self.unplaced_tracers = line.unplaced if line is not None else ()
+        loose = line.unplaced if line is not None else ()
+        self.loose_tracers = tuple(f"drawn where it may not have been: {why}" for why in loose)
         if line is not None:
             self._place_tracers(line, own)
         self.call = _outermost(parent, self.delegate)
@@ -130,8 +131,7 @@ class Placed:
             "events that end before they start, drawn with zero length": self.reversed,
         }
         notes = [f"{number} {kind}" for kind, number in counts.items() if number]
-        notes += [f"drawn where it may not have been: {why}" for why in self.unplaced_tracers]
-        return tuple(notes)
+        return (*notes, *self.loose_tracers)
 
     def keys(self, rows: Ints) -> Ints:
         """Return the key of the line of each row, shape (n, 4).
@@ -262,7 +262,7 @@ Symbols = Sequence[EventSymbols | None] | None
 def place_columns(
     trace: Trace, symbols: Symbols = None
 ) -> tuple[dict[str, list[int | None] | list[str | None]], tuple[str, ...]]:
-    """Return the columns by name, and a line if the trace has no common timeline.
+    """Return the columns by name, and lines on what is not on a common timeline.
 
     ``start_ns`` is the start of each event in nanoseconds from the earliest one, on the timeline of
     the drawn formats: with unwrapped counters, and the events of delegates within their calls. With
@@ -285,7 +285,7 @@ def _starts(trace: Trace) -> tuple[list[int | None], tuple[str, ...]]:
         return [None] * len(trace), (f"no start_ns: {error}",)
     known = (placed.drawn | placed.timed).tolist()
     starts = zip(placed.start.tolist(), known, strict=True)
-    return [start if here else None for start, here in starts], ()
+    return [start if here else None for start, here in starts], placed.loose_tracers
 
 
 def module_place(known: EventSymbols | None) -> dict[str, str]:
