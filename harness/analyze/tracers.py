@@ -85,7 +85,7 @@ class Tracers:
         ratio = inner / outer if clock.clock and inner and outer else Fraction(1)
         pairs = self._pairs(clock, rows, ends, lengths, jitter, ratio)
         slack = int(2 + 2 * ratio + (inner or 0) * _PAIR_SLACK)
-        shifts, problem = self._settled(clock, pairs, self._gap(rows), ends, slack)
+        shifts, problem = self._settled(clock, pairs, self._gap(clock, rows), ends, slack)
         if not shifts or problem:
             self.problems[clock.tracer] = problem
             return None
@@ -104,10 +104,10 @@ class Tracers:
         more = np.interp(ends - ticks[0], ticks - ticks[0], np.array(shifts) - shifts[0])
         return np.asarray(shifts[0] + np.rint(more).astype(np.int64))
 
-    def _gap(self, rows: Ints) -> int:
+    def _gap(self, clock: TracerClock, rows: Ints) -> int:
         """Return the place of the first run that follows dropped ones, -1 without."""
         later = np.flatnonzero(np.diff(block_numbers(self.trace)[rows])) + 1
-        return int(later[0]) if self.trace.losses.runs and len(later) else -1
+        return int(later[0]) if clock.dropped and len(later) else -1
 
     def _pairs(
         self,

@@ -136,7 +136,8 @@ def _with_tracer_clocks(trace: Trace, logs: Sequence[TracerLog]) -> Trace:
         known = (instants != fmt.NO_INSTANT) & (records["flags"] == 0)
         columns = log.numbers[numbers], records["own"], instants
         readings = np.stack([column[known].astype(np.int64) for column in columns], axis=1)
-        found.append(TracerClock(log.tracer, number, tuple(map(tuple, readings.tolist()))))
+        pairs, dropped = tuple(map(tuple, readings.tolist())), log.losses.runs > 0
+        found.append(TracerClock(log.tracer, number, pairs, dropped))
     own = (0, *range(len(trace.clocks), len(clocks)))
     return replace(trace, clocks=tuple(clocks), tracer_clocks=tuple(found), own_clocks=own)
 

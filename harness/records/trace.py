@@ -78,11 +78,13 @@ class TracerClock:
         clock: Index of that counter in ``Trace.clocks``: 0, or a clock that no other tracer reads.
         readings: Record number, reading of this counter, and reading of clock 0 at the same time,
             which has 48 bits; in log order.
+        dropped: Whether its log dropped runs for newer ones.
     """
 
     tracer: int
     clock: int
     readings: tuple[tuple[int, int, int], ...] = ()
+    dropped: bool = False
 
 
 HOST_NANOSECONDS = ClockDomain("ns", Fraction(1_000_000_000), 64)
