@@ -337,6 +337,8 @@ def _unknown(data: bytes) -> FormatError:
         return FormatError(
             "this file is a postmortem", offset=0, field="magic", hint="use etharness postmortem"
         )
+    for name in plugin_names(CONTAINERS):  # which may know what is missing
+        cast("_Unpack", load_plugin(CONTAINERS, name))(data, None)
     return FormatError(
         NO_IDENTIFIER,
         offset=4,

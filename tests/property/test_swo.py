@@ -152,6 +152,146 @@ def test_what_is_lost_is_a_number_and_nothing_is_made_up(
         assert losses.records >= missing or losses.chunks or losses.damaged
 
 
+@given(recordings(), st.data())
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_a_log_that_is_hurt_is_an_error(
+    case: tuple[list[bytes], Recording], data: st.DataObject
+) -> None:
+    """Bytes that are lost or have a wrong bit: all is read, or nothing."""
+    images, recording = case
+    whole = trace_of(b"".join(images))
+    hurt = bytearray(recording.data)
+    begin = data.draw(st.integers(0, len(hurt) - 1))
+    if data.draw(st.booleans()):
+        hurt[begin] ^= 1 << data.draw(st.integers(0, 7))
+    else:
+        del hurt[begin : begin + data.draw(st.integers(1, 40))]
+    try:
+        trace = trace_of(bytes(hurt))
+    except FormatError:
+        return
+    assert trace == whole
+
+
+@given(st.data())
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_logs_of_several_ports_may_be_interleaved(data: st.DataObject) -> None:
+    images = tracers(data.draw(st.integers(2, 4)))
+    waiting = [sent(image, 3 + 7 * port) for port, image in enumerate(images)]
+    mixed = bytearray()
+    while any(waiting):
+        port = data.draw(st.sampled_from([port for port, left in enumerate(waiting) if left]))
+        mixed += waiting[port].pop(0)
+    trace, expected = trace_of(bytes(mixed)), trace_of(b"".join(images))
+    assert sorted(trace.start.tolist()) == sorted(expected.start.tolist())
+    assert trace.losses == Losses()
+
+
+def tracers(count: int) -> list[bytes]:
+    """The logs of several tracers."""
+    images = []
+    for tracer in range(count):
+        log = CompactLog().block("Execute")
+        log.tracer = tracer
+        log.profile("work", 1000 * tracer, 1000 * tracer + 10)
+        images.append(log.image())
+    return images
+
+
+FIRST_LOST = {
+    "lost": lambda packet: b"\x70",
+    "wrong bit": lambda packet: packet[:2] + bytes([packet[2] ^ 4]) + packet[3:],
+    "other port": lambda packet: bytes([packet[0] ^ 0x20]) + packet[1:],
+    "other size": lambda packet: bytes([packet[0] ^ 2]) + packet[1:],
+    "hardware": lambda packet: bytes([packet[0] ^ 4]) + packet[1:],
+}
+
+
+@pytest.mark.parametrize("what", FIRST_LOST)
+@pytest.mark.parametrize("port", [1, 2])
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_a_log_without_its_first_packet_does_not_pass(
+    what: str, port: int, place: str, tmp_path: Path, etharness: Etharness
+) -> None:
+    """On the port of the other log, and on one of its own."""
+    whole, hurt = (sent(image, to) for image, to in zip(tracers(2), (1, port), strict=True))
+    hurt[0] = FIRST_LOST[what](hurt[0])
+    order = [hurt, whole] if place == "first" else [whole, hurt]
+    path = tmp_path / "capture.swo"
+    path.write_bytes(b"".join(packet for each in order for packet in each))
+    for command in ("decode", "check"):
+        refused = etharness(command, str(path))
+        assert refused.code == 2
+        assert "SWO" in refused.err
+        assert "--salvage" in refused.err
+    salvaged = etharness("check", str(path), "--salvage")
+    assert salvaged.code == 1
+    [dump] = read_dumps(path.read_bytes(), salvage=True).dumps
+    assert dump.trace.losses.damaged >= 1
+
+
+def test_a_recording_that_begins_or_ends_in_a_log_does_not_pass() -> None:
+    first, last = (b"".join(sent(image, 1)) for image in tracers(2))
+    for cut in (1, 5, 33, len(first) - 9):
+        with pytest.raises(FormatError, match=r"without its first packet|of port 1 belong to no"):
+            trace_of(first[cut:] + last)
+    for left in (1, 3, 5, 40, len(last) - 1):
+        with pytest.raises(FormatError, match=r"is cut off|belong to no log"):
+            trace_of(first + last[:left])
+
+
+def test_what_is_no_log_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    [image] = tracers(1)
+    text = b"".join(software(0, bytes([letter])) for letter in b"boot\n")
+    words = b"".join(software(31, bytes([number] * 4)) for number in range(9))
+    trace = trace_of(text + b"".join(sent(image, 1)) + b"\x70" + words)
+    assert trace.losses == Losses()
+    assert "overflows of the ITM: 1" in caplog.text
+    assert "belong to no log: port 0: 5 bytes, port 31: 36 bytes" in caplog.text
+
+
+def formatted(stream: bytes) -> bytes:
+    """Frames of the TPIU, each with the number of the ITM first."""
+    frames = bytearray()
+    for at in range(0, len(stream), 14):
+        piece = stream[at : at + 14].ljust(14, b"\0")
+        frame, low = bytearray([1 << 1 | 1]), 0
+        for place, byte in enumerate(piece, 1):
+            if place % 2 == 0:
+                low |= (byte & 1) << place // 2
+                byte &= 0xFE
+            frame.append(byte)
+        frames += frame + bytes([low])
+    return bytes(frames)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (formatted(b"".join(sent(tracers(1)[0], 1))), "with the formatter of the TPIU on"),
+        (b"\xff\xff\xff\x7f" + formatted(b"".join(sent(tracers(1)[0], 1))), "-formatter off"),
+        (software(0, b"h") * 60, "60 packets of software, but without a log"),
+        (b"".join(sent(tracers(1)[0], 1)[9:]), "enable the stimulus port of the log"),
+    ],
+)
+def test_a_recording_without_a_log_says_so(
+    content: bytes, said: str, tmp_path: Path, etharness: Etharness
+) -> None:
+    path = tmp_path / "capture.swo"
+    path.write_bytes(content)
+    refused = etharness("decode", str(path))
+    assert refused.code == 2
+    assert "recording of the SWO pin" in refused.err
+    assert "formatter" in refused.err
+    assert said in refused.err
+
+
+@pytest.mark.parametrize("content", [b"", b"no trace at all\n" * 90, bytes(900), b"\xff" * 900])
+def test_another_file_is_not_taken_for_a_recording(content: bytes) -> None:
+    with pytest.raises(FormatError, match="no ED00 identifier"):
+        trace_of(content)
+
+
 def test_a_recording_is_decoded_and_checked(tmp_path: Path, etharness: Etharness) -> None:
     images = logs(3, ["conv", "relu"])
     packets = [sent(image, 1) for image in images]
