@@ -211,6 +211,9 @@ def full_log(trace: Trace, requested: int | None = None) -> str:
     """
     if not trace.full:
         return ""
+    kinds = trace.kind[np.isin(trace.tracer, trace.full)]
+    if len(kinds) and (kinds >= Kind.TASK).all():
+        return f"full in tracer {trace.full[0]}, which logs no executions"
     number = trace.names.index(EXECUTION) if EXECUTION in trace.names else len(trace.names)
     executions = trace.tracer[(trace.kind == Kind.PROFILE) & (trace.name == number)]
     done = min(int(np.count_nonzero(executions == tracer)) for tracer in trace.full)

@@ -264,10 +264,12 @@ def _print_exact_rows(
 ) -> None:
     """Print rows by their whole names, with all digits."""
     names = ("p50", "avg", "min", "max", *("cold",) * table.cold)
+    taken = any(row.taken for row in table.logged)
     several = len({row.block for row in rows}) > 1
     texts = ["block"] * several
     headers = ["event", *texts, "instruction", "count", *["unknown"] * table.unknown]
     headers += [*(f"{name} [{table.unit.name}]" for name in names), "share [%]"]
+    headers += [f"taken by others [{table.unit.name}]"] * taken
     numbers = range(1 + len(texts), len(headers))
     cells = [
         [
@@ -278,6 +280,7 @@ def _print_exact_rows(
             *[f"{row.unknown:,}"] * table.unknown,
             *(table.text(row, name) for name in names),
             share_text(row.share),
+            *[table.unit.text(row.taken)] * taken,
             *(cell(row) for _, cell in columns),
         ]
         for row in rows

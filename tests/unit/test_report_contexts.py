@@ -270,3 +270,70 @@ def test_the_tree_says_what_others_took(etharness: Callable[..., CommandResult],
     taken = {node["name"]: node.get("taken_ticks", 0) for node in tree}
     assert taken == {"Method::execute": 8_000, "native_call_b.out": 8_000, "native_call_a.out": 0}
     assert "taken by others [ms]" in etharness("decode", log, *CLOCK, "--tree").out
+
+
+def test_exports_of_times_and_pages_agree_with_the_tables(
+    etharness: Callable[..., CommandResult], log: Path, tmp_path: Path
+) -> None:
+    stacks, page = tmp_path / "stacks", tmp_path / "page.html"
+    assert etharness("export", log, *CLOCK, "-f", "folded", "-o", stacks).code == 0
+    times = dict(line.rsplit(" ", 1) for line in stacks.read_text().splitlines())
+    assert {name.split(";")[-1]: int(time) for name, time in times.items() if ";" in name} == {
+        "a #0": 4_000_000,
+        "b #1": 12_320_000,
+        "Method::execute": 480_000,
+    }
+    assert etharness("report", log, *CLOCK, "-o", page).code == 0
+    assert "of the wall time" not in page.read_text()
+    assert "2,000.000 us more that other tasks and interrupts took" in page.read_text()
+    lines = etharness("decode", log, *CLOCK, "-v").out.splitlines()
+    [head] = [line for line in lines if "taken by others [us]" in line]
+    [kernel] = [line for line in lines if line.startswith("native_call_b.out")]
+    assert head.endswith("taken by others [us]")
+    assert kernel.endswith("8,000.000")
+
+
+def test_a_switch_without_end_lasts_until_the_log_ends(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    file, drawn = tmp_path / "log.etlog", tmp_path / "trace.json"
+    lasting = switches(MAIN, (15, 1_100, True))
+    lasting.mark("end", 1_500)
+    file.write_bytes(operator(10, 1_010) + lasting.image())
+    shown = json.loads(etharness("decode", file, *CLOCK, "--json").out)["sections"]["instants"]
+    totals = {use["name"]: use["total"] / 1_000 for use in shown["contexts"]}
+    assert totals == {"main": 1_100, "interrupt 15": 400}
+    assert etharness("export", file, *CLOCK, "-f", "kineto", "-o", drawn).code == 0
+    events = json.loads(drawn.read_text())["traceEvents"]
+    spans = {event["name"]: event["dur"] for event in events if event.get("cat") == "context"}
+    assert spans == {"task main": 1_100, "interrupt 15": 400}
+
+
+def test_counters_of_one_name_and_of_any_size_are_drawn(
+    etharness: Callable[..., CommandResult], tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    file, drawn = tmp_path / "log.etlog", tmp_path / "trace.json"
+    log = DeviceLog().clock(0).block("Execute").profile("native_call_a.out", 0, 90)
+    log.sample("q", 5, 3.4e38).sample("q", 6, -3.4e38)
+    other = DeviceLog().clock(0).sample("q", 7, 4)
+    other.tracer = 1
+    file.write_bytes(log.image() + other.image())
+    rows = json.loads(etharness("decode", file, "--json").out)["sections"]["instants"]["counters"]
+    assert {name: row["count"] for name, row in rows.items()} == {"q": 2, "q of tracer 1": 1}
+    assert etharness("export", file, *CLOCK, "-f", "kineto", "-o", drawn).code == 0
+    counts = [event for event in json.loads(drawn.read_text())["traceEvents"] if event["ph"] == "C"]
+    assert {event["name"] for event in counts} == set(rows)
+    assert not recwarn.list
+
+
+def test_exports_say_that_it_is_not_known(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    file = tmp_path / "log.etlog"
+    full = switches(MAIN, ("main", 100, False))
+    full.dropped_events = 3
+    file.write_bytes(operator(10, 1_010) + full.image())
+    for name in ("folded", "kineto", "csv", "google-benchmark"):
+        ended = etharness("export", file, *CLOCK, "-f", name, "-o", tmp_path / name)
+        assert "what other tasks and interrupts took is unknown" in ended.out + ended.err
+    assert "log full in tracer 1, which logs no executions" in etharness("decode", file).out

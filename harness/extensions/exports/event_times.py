@@ -53,6 +53,15 @@ def floor_nanoseconds(ticks: Ints, domain: ClockDomain) -> Ints:
     return ticks * np.int64(p) // np.int64(q)
 
 
+def context_notes(trace: Trace) -> tuple[str, ...]:
+    """Return a line for each thing that is not known of tasks and interrupts."""
+    if trace.kind.max(initial=0) < Kind.TASK:
+        return ()
+    from harness.analyze.contexts import contexts
+
+    return tuple(map(escaped, contexts(trace).notes))
+
+
 def _too_long(domain: ClockDomain) -> UsageError:
     return UsageError(
         f"clock {domain.name!r}: the time span exceeds 63 bits of nanoseconds",
@@ -131,7 +140,7 @@ class Placed:
             "events that end before they start, drawn with zero length": self.reversed,
         }
         notes = [f"{number} {kind}" for kind, number in counts.items() if number]
-        return (*notes, *self.loose_tracers)
+        return (*notes, *self.loose_tracers, *context_notes(self.trace))
 
     def keys(self, rows: Ints) -> Ints:
         """Return the key of the line of each row, shape (n, 4).

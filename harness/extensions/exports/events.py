@@ -24,7 +24,7 @@ from harness.analyze.blocks import block_numbers
 from harness.analyze.ticks import durations, to_nanoseconds, unknown_durations
 from harness.errors import FormatError
 from harness.export.formats import Exported, ExportFormat, Request, delimited
-from harness.extensions.exports.event_times import energy_columns, place_columns
+from harness.extensions.exports.event_times import context_notes, energy_columns, place_columns
 from harness.files import decode_json
 from harness.formatting import escaped, unescaped
 from harness.records.result import NO_RUN, RunIdentity
@@ -462,7 +462,7 @@ def unsaid(trace: Trace) -> tuple[str, ...]:
         f"{trace.filtered_events} events that the target left out": trace.filtered_events > 0,
         f"the stack use of {len(trace.stacks)} tracers": len(trace.stacks) > 0,
     }
-    return tuple(note for note, true in notes.items() if true)
+    return (*(note for note, true in notes.items() if true), *context_notes(trace))
 
 
 class EventsDocument(msgspec.Struct, frozen=True):

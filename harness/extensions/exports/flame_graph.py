@@ -174,8 +174,11 @@ def write_folded(trace: Trace, request: Request) -> Exported:
 
 
 def self_times_of(drawing: Drawing, flame: Flame) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the names of each slice and those around it, and its time without inner slices."""
-    lengths = (drawing.end - drawing.start)[flame.slices].tolist()
+    """Yield the names of each slice and those around it, and its time without inner slices.
+
+    Like all times that are no places, it is without what other tasks and interrupts took.
+    """
+    lengths = (drawing.end - drawing.start - drawing.taken)[flame.slices].tolist()
     own, around = [*lengths], [0] * len(lengths)
     stacks: list[tuple[str, ...]] = []
     for place, (number, depth) in enumerate(zip(flame.slices, flame.depths, strict=True)):
@@ -184,7 +187,8 @@ def self_times_of(drawing: Drawing, flame: Flame) -> Iterator[tuple[tuple[str, .
         if outer >= 0:
             own[outer] -= lengths[place]
         stacks.append((*(stacks[outer] if outer >= 0 else ()), drawing.titles[number].text))
-    yield from zip(stacks, own, strict=True)
+    # Nanoseconds are whole, so that parts can be more than the whole by one.
+    yield from zip(stacks, (max(time, 0) for time in own), strict=True)
 
 
 def _frame(name: str) -> str:

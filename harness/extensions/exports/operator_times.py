@@ -10,6 +10,7 @@ import msgspec
 from harness.analyze.statistics import Operator, Summary, operator_statistics
 from harness.errors import UsageError
 from harness.export.formats import Exported, ExportFormat, Request
+from harness.extensions.exports.event_times import context_notes
 from harness.extensions.exports.timeline import process_name
 from harness.formatting import escaped, short_operator_name
 from harness.records.trace import OPERATOR_CALL, Trace
@@ -43,7 +44,8 @@ def operator_times(trace: Trace) -> tuple[list[NamedOperator], tuple[str, ...]]:
         "operators of unknown duration": len(operators) - len(known),
         "events of unknown duration": sum(item.unknown for item, _ in known),
     }
-    return found, tuple(f"{count} {what}" for what, count in left_out.items() if count)
+    notes = (f"{count} {what}" for what, count in left_out.items() if count)
+    return found, (*notes, *context_notes(trace))
 
 
 def _title(item: Operator) -> str:

@@ -176,6 +176,8 @@ class Drawing:
         parent: Enclosing slice, possibly on another line, -1 without one.
         depth: Number of enclosing slices on its line.
         own: Self time on the same clock, in nanoseconds.
+        taken: What other tasks and interrupts took from its start to its end, in nanoseconds; the
+            length of the slice contains it.
         titles: Display name and kind of each slice.
         phases: Loading and executions.
         given: Inputs and outputs, if the model is known and the slice executes an instruction
@@ -202,6 +204,7 @@ class Drawing:
     parent: Ints
     depth: Ints
     own: Ints
+    taken: Ints
     titles: Sequence[SliceTitle]
     phases: tuple[RunPhase, ...]
     given: tuple[Arguments | None, ...]
@@ -291,7 +294,8 @@ def draw(
         track=track,
         parent=inside,
         depth=depth,
-        own=_own_nanoseconds(trace, tree.own, rows),
+        own=_nanoseconds(trace, tree.own, rows),
+        taken=_nanoseconds(trace, tree.taken, rows),
         titles=slice_titles(trace, rows, of_delegate, arguments, symbols),
         phases=find_phases(trace, rows[own], block_numbers(trace)[rows[own]], start[own], end[own]),
         given=_given(trace, placed, rows, arguments),
@@ -361,7 +365,7 @@ def _given(
     return tuple(found[row] if executes[row] else None for row in rows.tolist())
 
 
-def _own_nanoseconds(trace: Trace, ticks: npt.NDArray[np.uint64], rows: Ints) -> Ints:
+def _nanoseconds(trace: Trace, ticks: npt.NDArray[np.uint64], rows: Ints) -> Ints:
     own = np.zeros(len(rows), np.int64)
     for number, domain in enumerate(trace.clocks):
         mine = trace.clock[rows] == number
@@ -448,8 +452,8 @@ def _samples(trace: Trace, placed: Placed) -> Iterator[Counter]:
     for tracer, name in np.unique(keys[sampled], axis=0).tolist():
         rows = np.flatnonzero(sampled & (keys == (tracer, name)).all(axis=1))
         levels = trace.level[rows]
-        whole = levels.astype(np.int64)
-        value = whole if (whole == levels).all() else levels
+        whole = (levels == np.rint(levels)) & (np.abs(levels) < 2**53)
+        value = levels.astype(np.int64) if whole.all() else levels
         yield Counter(label(trace, int(rows[0])), tracer, placed.start[rows], value, "value")
 
 
@@ -459,10 +463,13 @@ def _core_spans(trace: Trace, placed: Placed) -> Iterator[RunPhase]:
     rows = np.flatnonzero(placed.timed & logged)
     if not len(rows):
         return
-    running = contexts(trace).running.tolist()
+    found = contexts(trace)
+    running = found.running.tolist()
     rows = rows[np.argsort(placed.start[rows], kind="stable")]
-    shown = placed.drawn | placed.timed
-    ends = [*placed.start[rows[1:]].tolist(), int(placed.end[shown].max())]
+    shown = (placed.drawn | placed.timed) & (trace.clock == 0)
+    goes_on = len(rows) < 2 or found.time[-1] > found.time[-2]
+    last = placed.end[shown].max() if goes_on else placed.start[rows[-1]]
+    ends = [*placed.start[rows[1:]].tolist(), int(last)]
     columns = zip(rows.tolist(), running, placed.start[rows].tolist(), ends, strict=False)
     for row, context, start, end in columns:
         name, interrupt = divmod(context, 2)

@@ -65,8 +65,7 @@ def measure(_found: Any, subject: Subject | None) -> InstantsDocument:
     trace = subject.trace if subject is not None else Trace.unset(0)
     tick = nanoseconds_per_tick(trace.clocks[0]) if trace.clocks else None
     marks = Counter(_text(trace, name) for name in trace.name[trace.kind == Kind.MARK].tolist())
-    names = dict.fromkeys(trace.name[trace.kind == Kind.SAMPLE].tolist())
-    samples = {_text(trace, name): _samples(trace, name) for name in names}
+    samples = dict(_samples(trace))
     finite = {name: found[np.isfinite(found)] for name, found in samples.items()}
     counters = {name: _summary(found) for name, found in finite.items() if len(found)}
     not_finite = {name: len(found) - len(finite[name]) for name, found in samples.items()}
@@ -144,12 +143,15 @@ def _text(trace: Trace, name: int) -> str:
     return printable(trace.text(name) or "unnamed")
 
 
-def _logged(trace: Trace, kind: Kind, name: int) -> np.ndarray:
-    return np.asarray((trace.kind == kind) & (trace.name == name))
-
-
-def _samples(trace: Trace, name: int) -> np.ndarray:
-    return np.asarray(trace.level[_logged(trace, Kind.SAMPLE, name)])
+def _samples(trace: Trace) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the samples of each counter; counters of one name are those of several tracers."""
+    rows = np.flatnonzero(trace.kind == Kind.SAMPLE)
+    keys = dict.fromkeys(zip(trace.name[rows].tolist(), trace.tracer[rows].tolist(), strict=True))
+    tracers = Counter(name for name, _ in keys)
+    for name, tracer in keys:
+        mine = rows[(trace.name[rows] == name) & (trace.tracer[rows] == tracer)]
+        of = f" of tracer {tracer}" if tracer and tracers[name] > 1 else ""
+        yield _text(trace, name) + of, np.asarray(trace.level[mine])
 
 
 def _summary(levels: np.ndarray) -> Summary:

@@ -214,7 +214,8 @@ def _icicle(block: str, nodes: list[tuple[MergedNode, int]], limits: Limits) -> 
     drawn.sort(key=lambda n: (-(width[n] or 0.0), n))
     kept = sorted(n for n in drawn[: limits.frames] if width[n])
     place = {n: index for index, n in enumerate(kept)}
-    frames = [_frame(nodes[n][0], left[n], width[n] or 0.0) for n in kept]
+    rest = any(node.taken_ticks for node, _ in nodes)
+    frames = [_frame(nodes[n][0], left[n], width[n] or 0.0, rest=rest) for n in kept]
     shallow = [n for n, (node, _) in enumerate(nodes) if node.depth < DEEPEST]
     return {
         "block": brief(block),
@@ -229,14 +230,14 @@ def _icicle(block: str, nodes: list[tuple[MergedNode, int]], limits: Limits) -> 
     }
 
 
-def _frame(node: MergedNode, left: float, width: float) -> FrameBox:
+def _frame(node: MergedNode, left: float, width: float, *, rest: bool) -> FrameBox:
     name = _name(node)
     return FrameBox(
         left=round(left, 4),
         width=round(width, 4),
         level=node.depth,
         name=name,
-        text=f"{name}: {_times(node)}",
+        text=f"{name}: {_times(node, rest=rest)}",
         kind=f"c{zlib.crc32(node.name.encode('utf-8', 'surrogatepass')) % _COLOURS}",
     )
 
@@ -289,7 +290,8 @@ def _name(node: MergedNode) -> str:
     return name if node.chain == -1 else f"{name} · instruction {node.instruction}"
 
 
-def _times(node: MergedNode) -> str:
+def _times(node: MergedNode, *, rest: bool) -> str:
+    """Return times and share of a node; ``rest`` if they lack what other tasks took."""
     total = one_time(node.total_ns, node.total_ticks)
     own = one_time(node.own_ns, node.own_ticks)
     parts = [f"{total} in {node.count:,} repeats" if node.count > 1 else total]
@@ -298,7 +300,10 @@ def _times(node: MergedNode) -> str:
         parts.append(f"{one_time(each, node.total_ticks / node.count)} each")
     parts.append(f"{own} by itself")
     if node.share is not None:
-        parts.append(f"{percent(node.share)} of the wall time")
+        parts.append(f"{percent(node.share)} of the {'' if rest else 'wall '}time")
+    if node.taken_ticks:
+        others = one_time(node.taken_ns, node.taken_ticks)
+        parts.append(f"{others} more that other tasks and interrupts took")
     if node.ambiguous:
         parts.append(f"{node.ambiguous:,} of them may belong elsewhere")
     for name, counts in node.counters.items():
@@ -312,13 +317,13 @@ def _lines(nodes: Sequence[MergedNode]) -> list[View]:
 
     A line opens a list of what is within it, or closes as many lists as end behind it.
     """
-    found = []
+    found, rest = [], any(node.taken_ticks for node in nodes)
     for n, node in enumerate(nodes):
         after = nodes[n + 1].depth if n + 1 < len(nodes) else nodes[0].depth
         found.append(
             {
                 "name": _name(node),
-                "times": _times(node),
+                "times": _times(node, rest=rest),
                 "opens": after > node.depth,
                 "closes": max(node.depth - after, 0),
             }
