@@ -230,6 +230,22 @@ def test_a_log_without_its_first_packet_does_not_pass(
     assert dump.trace.losses.damaged >= 1
 
 
+@pytest.mark.parametrize("lost", [2, 3, 8, 15])
+def test_the_rest_of_the_only_log_of_a_port_is_known(lost: int) -> None:
+    """Whose header is lost, too: by its records and names. Words of other software are not."""
+    whole, hurt = tracers(2)
+    data = b"".join(sent(whole, 1) + sent(hurt, 2)[lost:])
+    with pytest.raises(FormatError, match="bytes of port 2 belong to no log: the packets that"):
+        trace_of(data)
+    assert trace_of(data, salvage=True).losses == Losses(damaged=1)
+    pairs = b"".join(
+        software(2, word.to_bytes(4, "little"))
+        for sample in range(200)
+        for word in (1000 * sample, sample % 8)
+    )
+    assert trace_of(b"".join(sent(whole, 1)) + pairs).losses == Losses()
+
+
 def test_a_recording_that_begins_or_ends_in_a_log_does_not_pass() -> None:
     first, last = (b"".join(sent(image, 1)) for image in tracers(2))
     for cut in (1, 5, 33, len(first) - 9):

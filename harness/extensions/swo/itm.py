@@ -29,7 +29,7 @@ from typing import Final
 
 import numpy as np
 
-from harness.decode.device_log_format import HEADER_SIZE, MAGIC, RECORD_SIZE, VERSION
+from harness.decode.device_log_format import HEADER_SIZE, MAGIC, RECORD_SIZE, VERSION, Record
 from harness.errors import FormatError
 from harness.records.trace import Damage
 
@@ -54,6 +54,11 @@ _WORD: Final = 4
 _FRAME: Final = 16
 _LEAST_IN_NOISE: Final = 32
 """Bytes of a port that are taken for the rest of a log where other bytes are no packets."""
+_LETTER: Final = re.compile(rb"[A-Za-z]")
+_LEAST_LETTERS: Final = 3
+_MOST_FLAGS: Final = 16
+_RECORDS_SHARE: Final = 0.1
+"""A short log is a third records; of random words, one of 270 looks like the head of one."""
 _PORT_PACKETS: Final = 16
 """Packets of software by which a recording of the pin is known."""
 
@@ -258,10 +263,11 @@ class _Rest:
     def lost_logs(self) -> list[FormatError]:
         """Return errors for the rests of logs, which are then known."""
         errors = []
-        for port in self._ports & self.strays.keys():
-            for stray in self.strays[port]:
-                least = _LEAST_IN_NOISE if stray.noise else _WORD
-                if not stray.known and len(stray.words) >= least:
+        for port, strays in self.strays.items():
+            for stray in strays:
+                least = _LEAST_IN_NOISE if stray.noise or port not in self._ports else _WORD
+                sought = port in self._ports or _is_rest(stray.words)
+                if sought and not stray.known and len(stray.words) >= least:
                     stray.known = True
                     lost = f" (overflows of the ITM: {stray.overflows})" if stray.overflows else ""
                     size = f"{len(stray.words)} bytes of port {port} belong to no log"
@@ -284,6 +290,20 @@ class _Rest:
             listed = [f"port {port}: {size} bytes" for port, size in sizes.items()]
             more = f", and {len(listed) - 4} more ports" if len(listed) > 4 else ""
             _log.warning("SWO: contents that belong to no log: %s", ", ".join(listed[:4]) + more)
+
+
+def _is_rest(words: bytearray) -> bool:
+    """Return whether words of a port without logs look like the rest of a log.
+
+    Each fourth word begins a record, and before the CRC-32 are names.
+    """
+    if len(_LETTER.findall(words[-3 * _WORD : -_WORD])) < _LEAST_LETTERS:
+        return False
+    heads = np.frombuffer(bytes(words), np.uint8).reshape(-1, _WORD)[:, :2]
+    alike = np.isin(heads[:, 0], [*Record]) & (heads[:, 1] < _MOST_FLAGS)
+    period = RECORD_SIZE // _WORD
+    *others, most = sorted(float(alike[at::period].mean()) for at in range(min(period, len(alike))))
+    return most >= _RECORDS_SHARE and most > 2 * sum(others) / max(len(others), 1)
 
 
 def _first_packet(data: bytes, anchor: int) -> int:
