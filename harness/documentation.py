@@ -38,12 +38,14 @@ def page_names() -> list[str]:
 
 
 def read_page(name: str) -> DocumentationPage:
-    """Return a page by its name.
+    """Return a page by its name, or by the last part of it if no other page ends so.
 
     Raises:
         UsageError: There is no such page.
     """
     names = page_names()
+    ends = [page for page in names if page.endswith(f"/{name}")]
+    name = ends[0] if len(ends) == 1 and name not in names else name
     if name not in names:
         raise UsageError(
             f"page {name!r} not found",

@@ -20,6 +20,7 @@ from harness.errors import FormatError
 from harness.records.trace import NO_CLOCK, NO_NAME, Kind, Trace
 
 _MOST_FAULTS: Final = 1000
+_DEEPEST: Final = 256
 _MOST_AT_ONCE: Final = 64
 """Most contexts within a tick that are compared with a start or an end."""
 
@@ -255,6 +256,9 @@ class _Switches:
                 self.fault(f"{name} begins before it has ended")
                 active.remove(context)
             active.append(context)
+            if len(active) > _DEEPEST:
+                self.fault(f"{_DEEPEST} interrupts are within each other when {name} begins")
+                del active[0]
         elif context in active:
             place = active.index(context)
             self._late = dict.fromkeys(active[place + 1 :], at) | self._late

@@ -154,13 +154,16 @@ def described_formats() -> dict[str, str]:
 
 def write_ed00_file(trace: Trace, request: Request) -> Exported:
     """Return the file, with notes on what it cannot hold."""
-    from harness.analyze.ticks import without_wraps
+    from harness.analyze.ticks import durations, without_wraps
     from harness.decode.ed00_writer import left_out, write_ed00
 
     inspector = request.flavour == "inspector"
     if inspector:
         trace = without_wraps(trace)
     counts = asdict(left_out(trace, allocation_events=not inspector))
+    if counts["instants"]:
+        longer = durations(trace, wall=True) != durations(trace)
+        counts["events longer by what other tasks and interrupts took"] = int(longer.sum())
     return Exported(
         write_ed00(trace, allocation_events=not inspector, comment=_comment(request.identity)),
         tuple(f"{count} {what.replace('_', ' ')}" for what, count in counts.items() if count),

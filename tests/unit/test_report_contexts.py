@@ -337,3 +337,28 @@ def test_exports_say_that_it_is_not_known(
         ended = etharness("export", file, *CLOCK, "-f", name, "-o", tmp_path / name)
         assert "what other tasks and interrupts took is unknown" in ended.out + ended.err
     assert "log full in tracer 1, which logs no executions" in etharness("decode", file).out
+
+
+def test_an_etdump_file_has_longer_times_and_says_so(
+    etharness: Callable[..., CommandResult], log: Path, tmp_path: Path
+) -> None:
+    ended = etharness("export", log, *CLOCK, "-f", "ed00", "-o", tmp_path / "file.etdp")
+    assert "8 events longer by what other tasks and interrupts took" in ended.out + ended.err
+
+
+def test_interrupts_without_ends_are_read_in_little_time(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    """A log that only an attacker writes: thousands of interrupts within each other."""
+    file, deep = tmp_path / "log.etlog", [*range(1, 5_001)]
+    begun = switches(*((n, 10 + n, True) for n in deep), *((n, 5_010 + n, False) for n in deep))
+    file.write_bytes(operator(1, 20_000) + begun.image())
+    assert "256 interrupts are within each other" in etharness("check", file, "--json").out
+
+
+def test_the_page_is_found_by_the_last_part_of_its_name(
+    etharness: Callable[..., CommandResult],
+) -> None:
+    found = etharness("explain", "contexts").out
+    assert found == etharness("explain", "library/contexts").out
+    assert "own context" in found
