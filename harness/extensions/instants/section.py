@@ -118,8 +118,8 @@ def _cells(found: Summary | None) -> tuple[str, ...]:
 
 
 def _digits(value: float) -> str:
-    """Return whole numbers below 10 million as they are, others with three digits."""
-    if value == round(value) and abs(value) < 10_000_000:
+    """Return whole numbers below 2**32 as they are, others with three digits."""
+    if value == round(value) and abs(value) < 2**32:
         return f"{value:,.0f}"
     return three_digits(value) if 1e-4 <= abs(value) < 10_000_000 else f"{value:.3g}"
 
