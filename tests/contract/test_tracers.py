@@ -175,6 +175,7 @@ def test_tracers_that_declare_the_same_counter_begin_within_half_a_wrap(
     assert starts(etharness, path) == [0, 2**31 - 10]
 
 
+@pytest.mark.extension("exports")
 def test_logs_without_pairs_are_drawn_by_their_begins(tmp_path: Path, etharness: Etharness) -> None:
     """Not by the ends of their first events, which are half a wrap apart here."""
     operator, task = (1000, 2**31 + 2000), (1000, 1500)
@@ -278,6 +279,7 @@ def test_a_budget_may_say_that_an_older_log_is_of_one_counter(
     assert starts(etharness, path) == [0, 5]
 
 
+@pytest.mark.extension("exports")
 def test_an_ed00_file_has_all_events_in_ticks_of_clock_0(
     tmp_path: Path, etharness: Etharness
 ) -> None:
