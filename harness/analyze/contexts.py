@@ -8,7 +8,6 @@ switches contradict each other or the scopes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,6 +30,9 @@ UNKNOWN: Final = -1
 
 SWITCHING: Final = -2
 """Nobody: from the end of a task to the begin of the next one."""
+
+_TIED: Final = -3
+"""Several tasks may have the core at both ends of a scope."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +93,8 @@ def contexts(trace: Trace) -> Contexts:
     notes = notes if reason else []
     if (logged & (trace.clock != 0)).any():
         other = trace.tracer[logged & (trace.clock != 0)]
-        apart = f"{len(other):,} switches of {_tracers(np.unique(other).tolist())} are on another"
+        which = ", ".join(map(str, np.unique(other).tolist()))
+        apart = f"{len(other):,} switches of tracer {which} are on another"
         notes.append(f"{apart} counter than clock 0: what they took is part of all times")
     if line.twins:
         names = ", ".join(sorted(_name(trace, context) for context in line.twins))
@@ -99,10 +102,6 @@ def contexts(trace: Trace) -> Contexts:
     taken = np.maximum(after - before, 0).astype(np.uint64)
     known = (tuple(line.faults), not reason, tuple(notes))
     return Contexts(time, running, own, start, end - start, before, taken, *known)
-
-
-def _tracers(numbers: Sequence[int]) -> str:
-    return f"tracer {', '.join(map(str, numbers))}"
 
 
 def _name(trace: Trace, context: int) -> str:
@@ -116,8 +115,8 @@ def _name(trace: Trace, context: int) -> str:
 def _find_own(line: _Switches, start: _Ints, end: _Ints, own: _Ints) -> None:
     """Find the task, or the program, that has the core at both ends of each scope.
 
-    A switch at the tick of a start counts before it, and one at the tick of an end behind it, if
-    only so they agree. Other events are of the scope that follows them.
+    Of several contexts at the tick of a start or an end, it is the one that both have; of several
+    of these the usual one of the tracer. Other events are of the scope that follows them.
     """
     trace, held = line.trace, np.array([UNKNOWN, *line.found], np.int64)
     rows = np.flatnonzero(own_scopes(trace) & (trace.clock == 0))
@@ -127,22 +126,27 @@ def _find_own(line: _Switches, start: _Ints, end: _Ints, own: _Ints) -> None:
     begin, finish = held[last[0]], held[first[1]]
     found = np.where(begin == UNKNOWN, finish, begin)
     odd = (begin != finish) & (begin != UNKNOWN) & (finish != UNKNOWN)
-    odd |= (found != UNKNOWN) & ((found < 0) | (found & 1 == 1))
-    if not (trace.kind == Kind.TASK).any():
-        odd |= begin != finish
+    odd |= (found != UNKNOWN) & ((found < 0) | (found & 1 == 1)) | (first != last).any(axis=0)
+    tasks = bool((trace.kind == Kind.TASK).any())
+    odd |= (begin != finish) & (not tasks)
     for place in np.flatnonzero(odd).tolist():
-        ends = [
-            {*held[low : high + 1][:_MOST_AT_ONCE].tolist()}
-            for low, high in zip(first[:, place].tolist(), last[:, place].tolist(), strict=True)
+        both = zip(first[:, place].tolist(), last[:, place].tolist(), strict=True)
+        ends = [{*held[low : high + 1][:_MOST_AT_ONCE].tolist()} for low, high in both]
+        open_ = [
+            {one for end_ in ends for one in end_} if tasks and -1 in at else at for at in ends
         ]
-        both = [one for one in ends[0] & ends[1] if one == UNKNOWN or (one >= 0 and not one & 1)]
-        found[place] = max(both, default=UNKNOWN)
-        if not both:
+        common = [one for one in open_[0] & open_[1] if one >= 0 and not one & 1]
+        found[place] = common[0] if len(common) == 1 else _TIED if common else UNKNOWN
+        if not common and UNKNOWN not in ends[0] & ends[1]:
             at, (low, high) = int(rows[place]), (int(begin[place]), int(finish[place]))
             where = f"begins in {_name(trace, low)} and ends in {_name(trace, high)}"
             line.fault(f"{trace.text(int(trace.name[at]))} of tracer {trace.tracer[at]} {where}")
     for tracer in np.unique(trace.tracer[rows]).tolist():
         events, mine = np.flatnonzero(trace.tracer == tracer), trace.tracer[rows] == tracer
+        tied, certain = mine & (found == _TIED), found[mine & (found >= 0)]
+        if tied.any() and not len(certain):
+            line.fault(f"scopes of tracer {tracer} begin and end in the ticks of switches")
+        found[tied] = np.bincount(certain).argmax() if len(certain) else UNKNOWN
         scope = np.minimum(np.searchsorted(rows[mine], events), np.count_nonzero(mine) - 1)
         own[events] = found[mine][scope]
 
@@ -222,7 +226,8 @@ class _Switches:
     def doubt(self) -> str:
         """Return why it is not known what others took; "" if it is."""
         if self.gaps:
-            return f"{_tracers(self.gaps)}, which logs switches, was paused or has losses"
+            which = ", ".join(map(str, self.gaps))
+            return f"tracer {which}, which logs switches, was paused or has losses"
         if self.unnamed:
             return f"{self.unnamed:,} switches have no name"
         return self.faults[0] if self.faults else ""
@@ -252,13 +257,11 @@ class _Switches:
         if self._late.pop(context, at) < at:
             self.fault(f"{name} goes on when what it interrupted has ended")
         if begins:
-            if context in active:
-                self.fault(f"{name} begins before it has ended")
-                active.remove(context)
+            if context in active or len(active) == _DEEPEST:
+                which = "it has" if context in active else f"{_DEEPEST} others have"
+                self.fault(f"{name} begins before {which} ended")
+                active.remove(context if context in active else active[0])
             active.append(context)
-            if len(active) > _DEEPEST:
-                self.fault(f"{_DEEPEST} interrupts are within each other when {name} begins")
-                del active[0]
         elif context in active:
             place = active.index(context)
             self._late = dict.fromkeys(active[place + 1 :], at) | self._late

@@ -353,7 +353,7 @@ def test_interrupts_without_ends_are_read_in_little_time(
     file, deep = tmp_path / "log.etlog", [*range(1, 5_001)]
     begun = switches(*((n, 10 + n, True) for n in deep), *((n, 5_010 + n, False) for n in deep))
     file.write_bytes(operator(1, 20_000) + begun.image())
-    assert "256 interrupts are within each other" in etharness("check", file, "--json").out
+    assert "begins before 256 others have ended" in etharness("check", file, "--json").out
 
 
 def test_the_page_is_found_by_the_last_part_of_its_name(
@@ -362,3 +362,22 @@ def test_the_page_is_found_by_the_last_part_of_its_name(
     found = etharness("explain", "contexts").out
     assert found == etharness("explain", "library/contexts").out
     assert "own context" in found
+
+
+def test_on_a_coarse_clock_the_usual_task_of_the_tracer_decides(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    """In the second operator the other task has the core from the tick of its start to its end."""
+    ticks = ((100, False, "main"), (100, True, "o"), (200, False, "o"), (200, True, "main"))
+    turns = switches(MAIN, *((name, tick, begins) for tick, begins, name in ticks))
+    file = tmp_path / "log.etlog"
+    log = DeviceLog().clock(0).block("Execute").profile("native_call_a.out", 10, 90)
+    log.profile("native_call_b.out", 100, 200, instruction=1)
+    file.write_bytes(log.image() + turns.image())
+    shown = json.loads(etharness("decode", file, "--json").out)["operators"]
+    assert {op["name"]: op["ticks"]["max"] for op in shown} == {
+        "native_call_a.out": 80,
+        "native_call_b.out": 0,
+    }
+    file.write_bytes(operator(100, 200) + turns.image())
+    assert etharness("check", file).code == 1
