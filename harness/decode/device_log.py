@@ -39,6 +39,7 @@ from harness.records.trace import (
     NO_CLOCK,
     NO_COUNT,
     NO_NAME,
+    NOTHING_LOST,
     Block,
     ClockDomain,
     Damage,
@@ -166,7 +167,7 @@ def _trace(
         filtered_events=log.filtered_events,
         stacks=[log.stack] if log.stack else [],
         full=[log.tracer] if log.full else [],
-        incomplete=[log.tracer] if log.losses.any or log.filtered_events else [],
+        incomplete=[log.tracer] if log.losses != NOTHING_LOST or log.filtered_events else [],
     )
     trace.tracer[:] = log.tracer
     trace.record[:] = log.numbers[events]
