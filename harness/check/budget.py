@@ -309,6 +309,23 @@ class EnergyLimit(Rule, frozen=True):
     needed = ("event",)
 
 
+class SampleLimit(Rule, frozen=True):
+    """Limits on every sample of the application's counters (``etd_marks.h``).
+
+    Attributes:
+        name: ``fnmatch`` pattern on the counter's name, case-sensitive.
+        limit_value: Largest value.
+        at_least_value: Smallest value.
+    """
+
+    name: str | None = None
+    limit_value: float | None = None
+    at_least_value: float | None = None
+
+    selection: ClassVar[tuple[str, ...]] = ("name",)
+    needed = ("name",)
+
+
 class AllocatorLimit(Rule, frozen=True):
     """Limits on every matching allocator. By default no allocation may fail.
 
@@ -411,6 +428,7 @@ class Rules(Strict, frozen=True):
         block: Limits on blocks.
         counter: Limits on hardware counters.
         energy: Limits on energy and current.
+        sample: Limits on counters that the application samples.
         allocator: Limits on allocators.
         stack: Limit on the stack of every core or task that traces.
         trace: Limit on the size of the log.
@@ -427,6 +445,7 @@ class Rules(Strict, frozen=True):
     block: tuple[BlockLimit, ...] = ()
     counter: tuple[CounterLimit, ...] = ()
     energy: tuple[EnergyLimit, ...] = ()
+    sample: tuple[SampleLimit, ...] = ()
     allocator: tuple[AllocatorLimit, ...] = ()
     stack: StackLimit | None = None
     trace: TraceLimit | None = None

@@ -33,6 +33,7 @@ from harness.check.budget import (
     LossLimit,
     ModuleLimit,
     Rule,
+    SampleLimit,
     StackLimit,
     TimeLimit,
     TimeRule,
@@ -159,7 +160,12 @@ def _limit(
 
 
 def _number(value: float) -> str:
-    """Format with up to three decimals and thousands separators, without trailing zeros."""
+    """Format with up to three decimals and thousands separators, without trailing zeros.
+
+    Samples may be so small that three digits say more.
+    """
+    if 0 < abs(value) < 0.001:
+        return f"{value:.3g}"
     text = f"{value:,.3f}"
     return text.rstrip("0").rstrip(".")
 
@@ -513,6 +519,28 @@ def _measured(operator: OperatorEnergy, field: str) -> float | str:
     return (current or 0.0) * _MILLI
 
 
+def _sample_checks(rule: SampleLimit, times: Durations, cite: Cite) -> Iterator[Check]:
+    trace, pattern = times.trace, rule.name or ""
+    samples: dict[str, list[float]] = {}
+    for row in np.flatnonzero(trace.kind == Kind.SAMPLE).tolist():
+        name = trace.text(int(trace.name[row])) or ""
+        if fnmatchcase(name, pattern):
+            samples.setdefault(name, []).append(float(trace.level[row]))
+    for field, value, _ in rule.limits():
+        upper = field.startswith("limit")
+        text = f"{'largest' if upper else 'smallest'} sample of "
+        if not samples and not rule.optional:
+            limit = _limit("B15", text + pattern, value, pattern, cite(field), upper=upper)
+            yield limit.unmatched(pattern, f"no sample of {pattern!r} is in the log")
+        for name, values in samples.items():
+            limit = _limit("B15", text + name, value, name, cite(field), upper=upper)
+            if strange := int(np.count_nonzero(np.isnan(values))):
+                reason = f"{strange:,} of {len(values):,} samples are infinite or no number"
+                yield limit.failed(name, reason)
+            else:
+                yield limit.of(name, max(values) if upper else min(values))
+
+
 _LOSSES: Final = {
     "events": ("dropped events", "events"),
     "blocks": ("dropped declarations", "declarations"),
@@ -638,6 +666,7 @@ _CHECKS: Final[dict[type[Waiver], Callable[[Any, Durations, Cite], Iterator[Chec
     **dict.fromkeys(_TIMES, time_checks),
     CounterLimit: counter_checks,
     EnergyLimit: energy_checks,
+    SampleLimit: _sample_checks,
     AllocatorLimit: _allocator_checks,
     StackLimit: _stack_checks,
     TraceLimit: _trace_checks,

@@ -263,6 +263,7 @@ CODES: Final[dict[str, Code]] = {
         Code("B12", "the arena use is within its limit", "error"),
         Code("B13", "hardware counters are within their limits", "error"),
         Code("B14", "energy and current are within their limits", "error"),
+        Code("B15", "samples of counters are within their limits", "error"),
         Code("H01", "no operator is slower than in the baseline", "error"),
         Code("H02", "no size is larger than in the baseline", "error"),
         Code("H03", "no step in the history", "warning"),

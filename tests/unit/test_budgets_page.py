@@ -17,7 +17,7 @@ from tests.conftest import FIXTURES, ROOT
 
 PAGE = (Path(__file__).parents[2] / "docs/budgets.md").read_text()
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-FIRST, TIMES, COUNTERS, ENERGY, MANY, SEVERITIES = EXAMPLES
+FIRST, TIMES, COUNTERS, ENERGY, SAMPLES, MANY, SEVERITIES = EXAMPLES
 SCHEMA = json.loads((ROOT / "schema/budget.schema.json").read_text())
 
 
@@ -81,6 +81,12 @@ def test_energy_that_no_meter_recorded_fails(tmp_path: Path) -> None:
     found = judged(tmp_path, ENERGY)
     assert [(check.code, check.unit) for check in found] == [("B14", "uJ"), ("B14", "mA")]
     assert all("no meter recorded the run (--energy)" in check.reason for check in found)
+
+
+def test_samples_that_were_not_logged_fail(tmp_path: Path) -> None:
+    [found] = judged(tmp_path, SAMPLES)
+    assert (found.code, found.passed, found.unit) == ("B15", False, "queue")
+    assert found.reason == "no sample of 'queue' is in the log: the limit matches nothing"
 
 
 def test_severities(tmp_path: Path) -> None:

@@ -381,3 +381,35 @@ def test_on_a_coarse_clock_the_usual_task_of_the_tracer_decides(
     }
     file.write_bytes(operator(100, 200) + turns.image())
     assert etharness("check", file).code == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "reasons"),
+    [
+        ('name = "queue"\nlimit_value = 9', ["9 queue is within the limit of 9 queue"]),
+        ('name = "queue"\nlimit_value = 8', ["9 queue exceeds the limit of 8 queue"]),
+        ('name = "queue"\nat_least_value = -1', ["-2 queue is below the lower limit of -1 queue"]),
+        (
+            'name = "*"\nlimit_value = 1e-6',
+            [
+                "9 queue exceeds the limit of 1e-06 queue",
+                "1.5e-06 amps exceeds the limit of 1e-06 amps",
+                "1 of 2 samples are infinite or no number",
+            ],
+        ),
+        ('name = "heap"\nlimit_value = 1\noptional = true', []),
+    ],
+)
+def test_a_budget_limits_samples(
+    etharness: Callable[..., CommandResult], tmp_path: Path, rule: str, reasons: list[str]
+) -> None:
+    log, path = DeviceLog().block("Execute"), tmp_path / "x.etlog"
+    log.profile("Method::execute", 10, 20, chain=-1).sample("queue", 11, 9).sample("queue", 12, -2)
+    log.sample("amps", 13, 1.5e-6).sample("odd", 14, 1.0).sample("odd", 15, float("inf"))
+    path.write_bytes(log.image())
+    (tmp_path / "budget.toml").write_text(f"schema = 1\n\n[[sample]]\n{rule}\n")
+    ended = etharness("check", path, *CLOCK, "--budget", tmp_path / "budget.toml", "--json")
+    checks = [check for check in json.loads(ended.out)["checks"] if check["code"] == "B15"]
+    assert [check["reason"] for check in checks] == reasons
+    assert [check["passed"] for check in checks] == ["within" in reason for reason in reasons]
+    assert ended.code == (0 if json.loads(ended.out)["passed"] else 1)
