@@ -12,6 +12,8 @@ from tests.firmware.test_kernels import floats, int8s, refusal
 from tests.support.kernels import Out, Tensor, TensorList, run, run_all
 
 BYTES, ROWS = int8s(2, 3), TensorList([int8s(2, 3), int8s(1, 3)])
+INTS, DOUBLES = np.zeros(3, np.int32), np.zeros(3)
+UNSUPPORTED = "unsupported types of inputs and output"
 NAN, INF = np.float32("nan"), np.float32("inf")
 
 
@@ -43,12 +45,15 @@ def test_integers_wrap(etstub: ct.CDLL, dtype: type) -> None:
         ("aten::add", [floats(1), floats(1), 1, Out((3,))], "do not broadcast to the output"),
         ("aten::add", [floats(3), floats(3), 1, Out((1, 3))], "do not broadcast to the output"),
         ("aten::add", [floats(2, 3), floats(3), 1, Out((3,))], "do not broadcast"),
-        ("aten::add", [floats(3), np.zeros(3, np.int32), 1, Out((3,))], "differ in type"),
+        ("aten::add", [floats(3), INTS, 1, Out((3,), np.int32)], UNSUPPORTED),
         ("aten::add", [floats(3), floats(3), None, Out((3,))], "alpha"),
-        ("aten::mul", [*2 * [np.zeros(3, np.int8)], Out((3,), np.int8)], "only float32, int32"),
-        ("aten::div", [*2 * [np.zeros(3, np.int32)], Out((3,), np.int32)], "only float32"),
+        ("aten::add", [INTS, INTS, 0.5, Out((3,))], "alpha"),
+        ("aten::mul", [floats(3), floats(3), Out((3,), np.int8)], UNSUPPORTED),
+        ("aten::mul", [floats(3), None, Out((3,))], "invalid type of input"),
+        ("aten::div", [INTS, INTS, Out((3,), np.int32)], UNSUPPORTED),
         ("aten::sigmoid", [floats(2, 3), Out((3, 2))], "differ in shape"),
-        ("aten::tanh", [np.zeros(3, np.int8), Out((3,))], "only float32"),
+        ("aten::tanh", [INTS, Out((3,), np.int32)], "floats as the output"),
+        ("aten::tanh", [DOUBLES, Out((3,))], "only float32 and integers"),
         ("aten::clamp", [floats(3), "low", None, Out((3,))], "min or max"),
         ("aten::leaky_relu", [floats(3), None, Out((3,))], "negative_slope"),
         ("aten::gelu", [floats(3), "fast", Out((3,))], "approximate"),
@@ -103,7 +108,8 @@ def test_max_pool2d_takes_the_first_maximum_and_keeps_nan(etstub: ct.CDLL) -> No
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({0: floats(2, 2)}, "only float32 images"),
+        ({0: floats(2, 2)}, "only images of one type"),
+        ({6: Out((1, 2, 2), np.float64)}, "only images of one type"),
         ({1: [0, 1]}, "kernel_size"),
         ({3: [2, 2]}, "padding"),
         ({4: [0, 1]}, "dilation"),

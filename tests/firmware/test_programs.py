@@ -52,7 +52,7 @@ def test_several_planned_buffers(etstub: ct.CDLL) -> None:
     [
         ({"dynamism": 2}, "dynamic shape without a bound"),
         ({"storage_offset": 1}, "storage offset"),
-        ({"scalar_type": 5}, "scalar type"),
+        ({"scalar_type": 9}, "scalar type"),  # complex64
         ({"location": 1, "name": "layer.weight"}, "data outside the program (.ptd): layer.weight"),
     ],
 )

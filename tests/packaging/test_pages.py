@@ -31,6 +31,18 @@ ELSEWHERE = {
 }
 """Pages whose blocks do not run here, and why."""
 
+FIXTURES = ROOT / "tests/fixtures"
+ITS_FILES = {
+    "docs/external-data.md": {
+        "model.pte": FIXTURES / "external_data/all.pte",
+        "weights.ptd": FIXTURES / "external_data/all.ptd",
+        "parts.pte": FIXTURES / "external_data/two.pte",
+        "conv.ptd": FIXTURES / "external_data/conv.ptd",
+        "linear.ptd": FIXTURES / "external_data/linear.ptd",
+    },
+}
+"""Files that a page needs beside, or instead of, the usual model."""
+
 WITH_BLOCKS = sorted(
     name
     for path in ROOT.glob("docs/**/*.md")
@@ -46,6 +58,8 @@ def test_every_block_of_a_page_runs_as_pasted(
     shutil.copy(MODELS / "kws_int8.pte", tmp_path / "model.pte")
     (tmp_path / "other.toml").write_text("schema = 1\n")
     installed.paste("etharness run --board native --model model.pte -o out/run", cwd=tmp_path)
+    for name, file in ITS_FILES.get(page, {}).items():
+        shutil.copy(file, tmp_path / name)
     blocks = BLOCK.findall((ROOT / page).read_text())
     assert blocks
     for number, (language, body) in enumerate(blocks):

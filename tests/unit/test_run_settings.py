@@ -35,6 +35,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "profile": {"profile": "method"},
     "values": {"values": "intermediate"},
     "stream": {"stream": True},
+    "live": {"stream": True, "live": "live.pftrace"},
     "when_full": {"when_full": "drop-oldest"},
     "counters": {"counters": ("cycles", "instret")},
     "counter_passes": {"counter_passes": True},
@@ -160,12 +161,14 @@ def test_a_setting_means_the_same_everywhere(name: str, doors: Doors) -> None:
     asked = doors.keywords(options)
     if options not in (PROBE, METER):
         assert asked != doors.keywords({key: options[key] for key in options if key != name})
-    everywhere = SettingPlace.COMMAND | SettingPlace.API | SettingPlace.MARKER
-    assert everywhere in SETTINGS[name].where
+    places = SETTINGS[name].where
+    assert SettingPlace.COMMAND | SettingPlace.API in places
     assert doors.command(options) == asked
-    assert doors.marker(options) == asked
-    assert (SettingPlace.PLAN in SETTINGS[name].where) == (name != "image")
-    if name != "image":  # of [[board]] and [[variant]]
+    assert (SettingPlace.MARKER in places) == (name != "live")  # a file of one run
+    if name != "live":
+        assert doors.marker(options) == asked
+    assert (SettingPlace.PLAN in places) == (name not in ("image", "live"))
+    if SettingPlace.PLAN in places:  # image is of [[board]] and [[variant]]
         assert doors.plan(options) == asked
         assert doors.plan(options, "[run]") == asked
 
