@@ -240,15 +240,25 @@ const char *etd_run_map(const etd_call *call, uint32_t out, etd_map_fn map, cons
     if (mapping.input->dtype == ETD_DOUBLE || !etd_is_real(mapping.out->dtype)) {
         return "supports only float32 and integers, and floats as the output";
     }
-    for (uint32_t i = 0; i < mapping.numel; i++) {
-        if (mapping.is_float) {
+    if (mapping.is_float) {
+        for (uint32_t i = 0; i < mapping.numel; i++) {
             mapping.y[i] = map(mapping.x[i], parameters);
-        } else {
-            const float x = (float)etd_to_real(etd_load_number(mapping.input, i));
-            etd_store_number(mapping.out, i, (etd_number){true, (double)map(x, parameters), 0});
         }
+        return NULL;
+    }
+    for (uint32_t i = 0; i < mapping.numel; i++) {
+        const float x = (float)etd_to_real(etd_load_number(mapping.input, i));
+        etd_store_number(mapping.out, i, (etd_number){true, (double)map(x, parameters), 0});
     }
     return NULL;
+}
+
+static void clamp_floats(const etd_mapping *mapping, float low, float high) {
+    for (uint32_t i = 0; i < mapping->numel; i++) {
+        const float x = mapping->x[i];
+        const float raised = x < low ? low : x; /* NaN is not less */
+        mapping->y[i] = raised > high ? high : raised;
+    }
 }
 
 const char *etd_run_clamp(const etd_call *call, uint32_t out, const etd_number *low, const etd_number *high) {
@@ -270,17 +280,15 @@ const char *etd_run_clamp(const etd_call *call, uint32_t out, const etd_number *
     if (!etd_can_cast(is_real ? ETD_FLOAT : mapping.input->dtype, mapping.out->dtype)) {
         return "input and output differ in type";
     }
+    if (mapping.is_float) {
+        clamp_floats(&mapping, limits[0], limits[1]);
+        return NULL;
+    }
     for (uint32_t i = 0; i < mapping.numel; i++) {
-        if (mapping.is_float) {
-            const float x = mapping.x[i];
-            const float raised = x < limits[0] ? limits[0] : x; /* NaN is not less */
-            mapping.y[i] = raised > limits[1] ? limits[1] : raised;
-        } else {
-            etd_number number = etd_load_number(mapping.input, i);
-            number = low != NULL ? etd_limit(number, *low, false) : number;
-            number = high != NULL ? etd_limit(number, *high, true) : number;
-            etd_store_number(mapping.out, i, number);
-        }
+        etd_number number = etd_load_number(mapping.input, i);
+        number = low != NULL ? etd_limit(number, *low, false) : number;
+        number = high != NULL ? etd_limit(number, *high, true) : number;
+        etd_store_number(mapping.out, i, number);
     }
     return NULL;
 }
