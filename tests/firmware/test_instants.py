@@ -105,6 +105,7 @@ def test_without_a_tracer_nothing_happens(etstub: ct.CDLL) -> None:
     etstub.etd_log_sample(None, b"a", 1)
     etstub.etd_log_sample_float(None, b"a", ct.c_float(1))
     etstub.etd_log_switch(None, BEGINS, b"a", 0)
+    assert not etstub.etd_log_clock(None, 0, 0, ct.c_uint64(0)) & 0xFF
 
 
 def test_chunks_join_to_the_same_trace(etstub: ct.CDLL) -> None:
