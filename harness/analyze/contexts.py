@@ -243,9 +243,9 @@ class _Switches:
         self._task = self._ended = UNKNOWN
 
     def _switch_task(self, context: int, _at: int, begins: bool) -> None:
-        had, name = self._task, _name(self.trace, context)
+        had = self._task
         if had not in ((UNKNOWN, SWITCHING) if begins else (UNKNOWN, context)):
-            holder = _name(self.trace, had)
+            name, holder = _name(self.trace, context), _name(self.trace, had)
             self.fault(f"{name} {'begins' if begins else 'ends'} while {holder} has the core")
         elif begins and had == SWITCHING and context == self._ended:
             self.twins.add(context)
@@ -253,13 +253,13 @@ class _Switches:
         self._ended = UNKNOWN if begins else context
 
     def _switch_interrupt(self, context: int, at: int, begins: bool) -> None:
-        active, name = self._active, _name(self.trace, context)
+        active = self._active
         if self._late.pop(context, at) < at:
-            self.fault(f"{name} goes on when what it interrupted has ended")
+            self.fault(f"{_name(self.trace, context)} goes on when what it interrupted has ended")
         if begins:
             if context in active or len(active) == _DEEPEST:
                 which = "it has" if context in active else f"{_DEEPEST} others have"
-                self.fault(f"{name} begins before {which} ended")
+                self.fault(f"{_name(self.trace, context)} begins before {which} ended")
                 active.remove(context if context in active else active[0])
             active.append(context)
         elif context in active:
@@ -267,5 +267,5 @@ class _Switches:
             self._late = dict.fromkeys(active[place + 1 :], at) | self._late
             del active[place]
         elif context in self._seen or self._task != UNKNOWN:
-            self.fault(f"{name} ends without a begin")
+            self.fault(f"{_name(self.trace, context)} ends without a begin")
         self._seen.add(context)
