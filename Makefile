@@ -151,6 +151,7 @@ measure: setup-test setup-oracle setup-tools setup-docs
 	.venv-oracle/bin/python -m benchmarks.operators
 	.venv-oracle/bin/python -m benchmarks.why_study
 	.venv-oracle/bin/python -m benchmarks.kernels
+	$(PYTHON) -m benchmarks.element_costs
 	.venv-oracle/bin/python -m benchmarks.fallback
 	.venv-oracle/bin/python -m benchmarks.decoding
 	$(PYTHON) -m benchmarks.instructions

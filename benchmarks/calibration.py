@@ -940,6 +940,14 @@ class _Packer:
         return Calibration(self.program.finish(outputs=[out]), self.measured)
 
 
+def packed(calls: Iterable[tuple[str, Arguments]]) -> Calibration:
+    """Return one program of these calls, in their order."""
+    packer = _Packer(ROOM)
+    for name, arguments in calls:
+        packer.add(name, arguments)
+    return packer.finish()
+
+
 def calibrations(capacity: Capacity) -> Iterator[Calibration]:
     """Yield programs that call the operators: all calls that a board has room for."""
     small = capacity.arena < ROOM
