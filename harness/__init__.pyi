@@ -19,7 +19,6 @@ from harness.analyze.statistics import Operator as Operator
 from harness.analyze.statistics import OperatorTimes as OperatorTimes
 from harness.analyze.statistics import Summary as Summary
 from harness.analyze.statistics import operator_statistics as operator_statistics
-from harness.analyze.symbols import EventSymbols as EventSymbols
 from harness.analyze.ticks import durations as durations
 from harness.analyze.ticks import event_nanoseconds as event_nanoseconds
 from harness.analyze.ticks import unknown_durations as unknown_durations
@@ -84,10 +83,6 @@ from harness.decode.ed00_schema import ValueType as ValueType
 from harness.decode.ed00_writer import LeftOut as LeftOut
 from harness.decode.ed00_writer import left_out as left_out
 from harness.decode.ed00_writer import write_ed00 as write_ed00
-from harness.decode.etrecord import ETRecord as ETRecord
-from harness.decode.etrecord import EtrecordNode as EtrecordNode
-from harness.decode.etrecord import Module as Module
-from harness.decode.etrecord import read_etrecord as read_etrecord
 from harness.decode.program import Call as Call
 from harness.decode.program import Dynamism as Dynamism
 from harness.decode.program import Instruction as Instruction
@@ -147,6 +142,8 @@ from harness.flash.tool import Tool as Tool
 from harness.history import open_store as open_store
 from harness.history.entries import Selection as Selection
 from harness.history.entries import entry_of as entry_of
+from harness.inspector.etrecord import ETRecord as ETRecord
+from harness.inspector.etrecord import read_etrecord as read_etrecord
 from harness.link.exchange import LinkStatistics as LinkStatistics
 from harness.link.messages import RunOptions as RunOptions
 from harness.link.run import RunOutcome as RunOutcome
@@ -184,6 +181,9 @@ from harness.records.result import TensorRecord as TensorRecord
 from harness.records.result import TraceSummary as TraceSummary
 from harness.records.result import VerdictRecord as VerdictRecord
 from harness.records.run_settings import LoggedValues as LoggedValues
+from harness.records.symbols import EtrecordNode as EtrecordNode
+from harness.records.symbols import EventSymbols as EventSymbols
+from harness.records.symbols import Module as Module
 from harness.records.trace import DELEGATE_CALL as DELEGATE_CALL
 from harness.records.trace import EXECUTION as EXECUTION
 from harness.records.trace import HOST_NANOSECONDS as HOST_NANOSECONDS

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from harness.analyze.blocks import FULL_LOG_HINT, block_names, block_numbers, executions, full_log
 from harness.analyze.statistics import Executions, Operator
-from harness.analyze.symbols import Stack, module_times_by_block
 from harness.analyze.ticks import Ticks, durations, event_nanoseconds, unknown_durations
 from harness.check.budget import (
     UNITS,
@@ -44,7 +43,9 @@ from harness.check.budget import (
 from harness.check.history.samples import HistoryOverride, Metric
 from harness.check.subject import Subject
 from harness.formatting import printable
+from harness.plugins import INSPECTORS, load_extension
 from harness.records.energy import OperatorEnergy
+from harness.records.symbols import Stack
 from harness.records.trace import DELEGATE_CALL, EXECUTION, NO_COUNT, ClockDomain, Kind, Signature
 from harness.records.verdict import Check, check
 
@@ -841,7 +842,8 @@ class Durations:
             raise ValueError("modules need symbols")
         chosen = self.blocks(executions)
         found: dict[tuple[Stack, str], LimitedValues] = {}
-        by_block = module_times_by_block(self.trace, self.subject.symbols, self.ns)
+        symbols = load_extension(INSPECTORS, "etrecord", "a limit on modules is", "inspector")
+        by_block = symbols.module_times_by_block(self.trace, self.subject.symbols, self.ns)
         for stack, times in by_block.items():
             grouped: dict[str, list[float]] = {}
             for order, time in times.items():

@@ -22,7 +22,7 @@ from harness.records.result import ClockQuality, CoreRecord
 from harness.records.trace import InstructionRecord, Ping, Trace
 
 if TYPE_CHECKING:
-    from harness.analyze.symbols import EventSymbols
+    from harness.records.symbols import EventSymbols
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from harness.analyze.symbols import EventSymbols
 from harness.decode.program import Method
 from harness.errors import UsageError, did_you_mean
 from harness.plugins import (
@@ -23,6 +22,7 @@ from harness.plugins import (
     unfit_plugin,
 )
 from harness.records.result import NO_RUN, RunIdentity
+from harness.records.symbols import EventSymbols
 from harness.records.trace import Trace
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.blocks import block_numbers, equal_rows
-from harness.analyze.symbols import SymbolTable
 from harness.inspector.event import (
     Event,
     EventColumns,
@@ -34,6 +33,7 @@ from harness.inspector.event import (
     statistics,
     with_metadata,
 )
+from harness.inspector.symbols import SymbolTable
 from harness.records.trace import EXECUTION, LOADING, NO_COUNT, Block, Kind, Trace
 
 _Ints = npt.NDArray[np.int64]

@@ -20,17 +20,6 @@ from zipfile import ZipFile
 import numpy as np
 
 from harness.analyze.blocks import executed_methods
-from harness.decode.etrecord import (
-    Delegate,
-    ETRecord,
-    EtrecordNode,
-    Handles,
-    MethodRecord,
-    Module,
-    as_tuple,
-    read_etrecord,
-    read_graph,
-)
 from harness.decode.program import Call, Instruction, Method, Program
 from harness.errors import NotComparableError, UsageError
 from harness.inspector.comparators import (
@@ -39,6 +28,14 @@ from harness.inspector.comparators import (
     IntermediateOutputMapping,
     Names,
     NumericalComparatorBase,
+)
+from harness.inspector.etrecord import (
+    Delegate,
+    ETRecord,
+    MethodRecord,
+    as_tuple,
+    read_etrecord,
+    read_graph,
 )
 from harness.inspector.values import (
     TOLERANCES,
@@ -50,6 +47,7 @@ from harness.inspector.values import (
     compare_pairs,
 )
 from harness.plugins import require
+from harness.records.symbols import EtrecordNode, Handles, Module
 from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Trace, scalar_type_of, type_name
 
 if TYPE_CHECKING:

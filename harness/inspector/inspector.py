@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from harness.analyze.converters import Convert
-from harness.analyze.symbols import ModuleTime, SymbolTable, module_times, symbols_of_blocks
 from harness.analyze.ticks import with_width
-from harness.decode.etrecord import Module
 from harness.decode.program import Method
 from harness.inspector.blocks import EventBlock, EventViews
 from harness.inspector.event import (
@@ -38,6 +36,8 @@ from harness.inspector.event import (
     time_scale_of,
 )
 from harness.inspector.gap import EDGE_GRAPH, InspectorRecord
+from harness.inspector.symbols import SymbolTable, module_times, symbols_of_blocks
+from harness.records.symbols import Module, ModuleTime
 from harness.records.trace import HOST_NANOSECONDS, OPERATOR_CALL, Damage, Trace
 from harness.runs.source import Source, load_source, on_scales
 

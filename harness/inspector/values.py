@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from harness.analyze.symbols import EventSymbols
-from harness.decode.etrecord import as_tuple
 from harness.errors import NotComparableError
+from harness.inspector.etrecord import as_tuple
 from harness.printing import printable
 from harness.records.result import encode
+from harness.records.symbols import EventSymbols
 from harness.records.trace import (
     DELEGATE_CALL,
     OPERATOR_CALL,

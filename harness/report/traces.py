@@ -33,6 +33,7 @@ from harness.formatting import (
     with_printable_keys,
     with_printable_names,
 )
+from harness.plugins import INSPECTORS, load_extension
 from harness.records.result import ClockQuality, encode
 from harness.records.trace import (
     NO_CLOCK,
@@ -58,8 +59,8 @@ from harness.report.words import event_title, with_delegate
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from harness.analyze.symbols import EventSymbols, ModuleTime
     from harness.analyze.workload import Argument, Arguments
+    from harness.records.symbols import EventSymbols, ModuleTime
 
     _Known = Sequence[EventSymbols | None] | None
     _Given = Sequence[Arguments | None] | None
@@ -707,16 +708,13 @@ def _names(item: ModuleTime) -> list[str]:
 def _module_times(trace: Trace, symbols: _Known) -> list[tuple[str, list[ModuleTime]]]:
     if symbols is None:
         raise UsageError("times by module need to know modules", hint="give the --etrecord")
-    from dataclasses import replace
-
-    from harness.analyze.symbols import module_times
-
+    symbols_of = load_extension(INSPECTORS, "etrecord", "--modules is", "inspector")
     times = _nanoseconds(trace)
     names = dict.fromkeys(block.name for block in trace.blocks)
     return [
         (
             name,
-            module_times(
+            symbols_of.module_times(
                 replace(trace, blocks=tuple(b for b in trace.blocks if b.name == name)),
                 symbols,
                 times,

@@ -37,6 +37,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.files import MOST_MODEL, Content, find_model, map_or_read, read_limited, read_model
+from harness.plugins import INSPECTORS, load_extension
 from harness.records.result import Failure, Model, Result, RunIdentity, VerdictRecord, moment
 from harness.records.run_settings import ReadSettings
 from harness.records.trace import EXECUTION, ClockDomain, Damage, Kind, Trace, concatenate
@@ -52,12 +53,12 @@ from harness.runs.directory import (
 )
 
 if TYPE_CHECKING:
-    from harness.analyze.symbols import EventSymbols
     from harness.analyze.workload import Arguments
     from harness.check.history.comparison import HistoryComparison
     from harness.check.history.samples import History
     from harness.decode.program import Method
     from harness.export.formats import Exported
+    from harness.records.symbols import EventSymbols
 
 
 def interpret_delegates(
@@ -418,12 +419,8 @@ def load_metadata(
         arguments = event_arguments(trace, methods)
         executed = {found.name: found for found in methods if found is not None}
     if etrecord is not None:
-        from harness.analyze.symbols import symbol_table, symbols_of_blocks
-        from harness.decode.etrecord import read_etrecord
-
-        record = read_etrecord(etrecord)
-        tables = {name: symbol_table(record, name) for name in executed or (method,)}
-        symbols = symbols_of_blocks(trace, tables, methods)
+        inspector = load_extension(INSPECTORS, "etrecord", "--etrecord is", "inspector")
+        symbols = inspector.read_symbols(etrecord, tuple(executed) or (method,), trace, methods)
     named = name_blocks(trace, methods)
     return ModelMetadata(named, symbols, arguments, tuple(executed.values()))
 

@@ -16,7 +16,7 @@ from executorch.devtools.inspector._inspector_utils import (
 )
 
 from harness import ETRecord, read_etrecord
-from harness.analyze.symbols import SymbolTable, symbol_table
+from harness.inspector.symbols import SymbolTable, symbol_table
 from tests.conftest import MODELS
 from tests.support.exported import Exported, export_methods
 

@@ -36,7 +36,6 @@ from harness import (
     read_etrecord,
     read_image,
 )
-from harness.decode import etrecord
 from harness.extensions.bundles.bundle import open_bundle, pack
 from harness.extensions.energy import recording, run
 from harness.extensions.energy.meters import open_meter
@@ -56,6 +55,7 @@ from harness.extensions.lab.nightly.journal import (
 )
 from harness.extensions.lab.nightly.night import prepare
 from harness.extensions.probes.debug_probe import open_probe
+from harness.inspector import etrecord
 from harness.link import transfers
 from harness.link.transfers import LogChunks
 from harness.target import build

@@ -67,7 +67,7 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
 
 UNUSED = {
     *("importlib.metadata", "numpy.random", "rich._emoji_codes", "scipy", "serial", "construct"),
-    *("harness.analyze.alignment", "harness.analyze.converters", "harness.analyze.symbols"),
+    *("harness.analyze.alignment", "harness.analyze.converters", "harness.inspector"),
     *("harness.check.history.noise", "harness.decode.device_log", "harness.decode.pte"),
 }
 """What a look at an ED00 file needs none of: plugins, clocks of a run, models, baselines."""

@@ -17,7 +17,7 @@ from harness import (
     read_log,
     read_program,
 )
-from harness.analyze.symbols import event_symbols, symbol_table
+from harness.inspector.symbols import event_symbols, symbol_table
 from tests.conftest import MODELS, CommandResult
 from tests.support.exports import CPU, delegated_trace
 from tests.support.logs import CompactLog

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import EtrecordNode, EventSymbols, FormatError, Module, UsageError, read_etrecord
-from harness.analyze.symbols import event_symbols, module_times, symbol_table
-from harness.decode.etrecord import as_tuple, read_graph
+from harness.inspector.etrecord import as_tuple, read_graph
 from harness.inspector.inspector import time_of_module
+from harness.inspector.symbols import event_symbols, module_times, symbol_table
 from tests.conftest import MODELS
 from tests.support.records import EDGE, graph, node, write_record
 from tests.support.traces import EventSpec, RunSpec, trace_of
@@ -219,8 +219,9 @@ def test_a_damaged_record_is_read_or_refused(
 
 def test_the_examples_are_read_without_torch() -> None:
     code = (
-        "import sys; from pathlib import Path; from harness.decode.etrecord import read_etrecord;"
-        "from harness.analyze.symbols import symbol_table;"
+        "import sys; from pathlib import Path;"
+        "from harness.inspector.etrecord import read_etrecord;"
+        "from harness.inspector.symbols import symbol_table;"
         "found = symbol_table(read_etrecord(Path(sys.argv[1]))).find(0, 2, 'x', 1);"
         "assert found.op_types == ('aten.add.Tensor',), found;"
         "assert 'torch' not in sys.modules"

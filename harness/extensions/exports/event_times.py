@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from harness.analyze.call_tree import call_tree
 from harness.analyze.placement import Placement, align_delegate, in_log
-from harness.analyze.symbols import EventSymbols
 from harness.analyze.ticks import Timeline, forward, nanoseconds_per_tick, unwrap
 from harness.errors import UsageError
 from harness.formatting import escaped
+from harness.records.symbols import EventSymbols
 from harness.records.trace import NO_CLOCK, ClockDomain, Kind, Trace
 
 if TYPE_CHECKING:

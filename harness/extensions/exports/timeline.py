@@ -25,7 +25,6 @@ from harness.analyze.blocks import block_numbers, blocks_of
 from harness.analyze.call_tree import call_tree
 from harness.analyze.contexts import contexts
 from harness.analyze.memory import allocator_rows
-from harness.analyze.symbols import EventSymbols
 from harness.analyze.workload import Arguments
 from harness.analyze.workload import event_arguments as operands_of
 from harness.decode.program import Call, Method
@@ -33,6 +32,7 @@ from harness.extensions.exports.event_times import Ints, Placed, floor_nanosecon
 from harness.extensions.exports.events import count_column
 from harness.formatting import OperatorKind, escaped, operator_kind, operator_title
 from harness.records.result import RunIdentity
+from harness.records.symbols import EventSymbols
 from harness.records.trace import (
     DELEGATE_CALL,
     EXECUTION,

@@ -7,58 +7,16 @@ instruction 0 only by their unset chain.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.decode.etrecord import ETRecord, EtrecordNode, Handles, MethodRecord, Module, as_tuple
 from harness.decode.program import Method
 from harness.errors import UsageError
+from harness.inspector.etrecord import ETRecord, MethodRecord, as_tuple, read_etrecord
+from harness.records.symbols import EtrecordNode, EventSymbols, Handles, ModuleTime, Stack
 from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, Trace
-
-
-@dataclass(frozen=True, slots=True)
-class EventSymbols:
-    """The ETRecord data of an event.
-
-    Attributes:
-        handles: Debug handles of its operators; None if the record has no mapping for it.
-        nodes: These operators, possibly several per handle.
-        backend: Name of the delegate's backend; None outside of delegates.
-        outputs: Number of outputs of its instruction; 1 if the record does not have it.
-    """
-
-    handles: Handles | None
-    nodes: tuple[EtrecordNode, ...] = ()
-    backend: str | None = None
-    outputs: int = 1
-
-    @property
-    def op_types(self) -> tuple[str, ...]:
-        """The operator of each node."""
-        return tuple(node.op for node in self.nodes)
-
-    @property
-    def stack_traces(self) -> dict[str, str | None]:
-        """The Python stack trace of each node, by node name."""
-        return {node.name: node.stack_trace for node in self.nodes}
-
-    @property
-    def module(self) -> tuple[Module, ...]:
-        """The modules that contain all nodes, the model first; empty if unknown."""
-        stacks = [node.modules for node in self.nodes if node.modules is not None]
-        if not stacks:
-            return ()
-        common = stacks[0]
-        for stack in stacks[1:]:
-            length = 0
-            for mine, yours in zip(common, stack, strict=False):
-                if mine != yours:
-                    break
-                length += 1
-            common = common[:length]
-        return common
 
 
 class SymbolTable:
@@ -120,6 +78,21 @@ def symbol_table(record: ETRecord, method: str | None = None) -> SymbolTable:
     return SymbolTable(record.methods[name], record.edge[name])
 
 
+def read_symbols(
+    path: Path, names: Sequence[str | None], trace: Trace, methods: Sequence[Method | None]
+) -> list[EventSymbols | None]:
+    """Read the record at ``path`` and return the symbols of every event, shape (n,).
+
+    Args:
+        path: The file of the record.
+        names: The methods that ran; None for its only one.
+        trace: The events.
+        methods: The method of each block, as `symbols_of_blocks` takes them.
+    """
+    record = read_etrecord(path)
+    return symbols_of_blocks(trace, {name: symbol_table(record, name) for name in names}, methods)
+
+
 def event_symbols(trace: Trace, table: SymbolTable) -> list[EventSymbols | None]:
     """Return the symbols of every event, shape (n,); repeats share one object."""
     columns = (
@@ -161,29 +134,6 @@ def symbols_of_blocks(
             rows = slice(block.first, block.first + block.count)
             symbols[rows] = found[method.name][rows]
     return symbols
-
-
-Stack = tuple[Module, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleTime:
-    """The time of a module's operators.
-
-    Attributes:
-        modules: The enclosing modules, then the module; empty for operators of unknown module.
-        own: Time of its own operators.
-        total: Time including submodules.
-    """
-
-    modules: Stack
-    own: float
-    total: float
-
-    @property
-    def path(self) -> str:
-        """Path of the module in the model; "" is the model itself."""
-        return self.modules[-1].path if self.modules else ""
 
 
 def module_times(

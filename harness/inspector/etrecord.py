@@ -19,6 +19,7 @@ import msgspec
 
 from harness.errors import FormatError, MissingFileError, UsageError
 from harness.files import decode_json
+from harness.records.symbols import EtrecordNode, Handles, Module
 
 _IDENTIFIER: Final = "ETRECORD_V0"
 _EDGE: Final = "edge_dialect_exported_program"
@@ -36,42 +37,6 @@ _LARGEST_RATIO: Final = 200
 
 MOST_MEMBER: Final = 1 << 30
 """Largest JSON file in a record, bytes."""
-
-Handles = int | tuple[int, ...]
-"""One debug handle, or several for a fused operator."""
-
-
-class Module(msgspec.Struct, frozen=True):
-    """A module of the model.
-
-    Attributes:
-        key: The exporter's name, such as ``L__self__encoder.layers.0``.
-        path: Path in the model, such as ``encoder.layers.0``; "" is the model itself.
-        type: Class name.
-    """
-
-    key: str
-    path: str
-    type: str
-
-
-@dataclass(frozen=True, slots=True)
-class EtrecordNode:
-    """An operator of a graph.
-
-    Attributes:
-        name: Unique name in its graph, such as ``aten_addmm_default_1``.
-        op: Operator, such as ``aten.addmm.default``.
-        debug_handle: Debug handle; None if the exporter assigned no handle.
-        stack_trace: Python stack trace of its source, or None.
-        modules: The enclosing modules, the model first; None if the exporter recorded no modules.
-    """
-
-    name: str
-    op: str
-    debug_handle: int | None
-    stack_trace: str | None
-    modules: tuple[Module, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
