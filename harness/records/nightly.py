@@ -276,6 +276,8 @@ class ArmComparison(msgspec.Struct, frozen=True, kw_only=True):
         after: Label of arm B.
         passed: No metric is slower or larger.
         summary: Summary, in a sentence.
+        commits: The worst change is in a commit after the first one, up to the second one; "" if
+            unknown.
         units: Units they were measured on; empty if there was nothing to compare.
         counts: Number of metrics by judgement.
         changed: Changed metrics to show, the worst first.
@@ -288,6 +290,7 @@ class ArmComparison(msgspec.Struct, frozen=True, kw_only=True):
     after: str
     passed: bool
     summary: str
+    commits: tuple[str, str] = ("", "")
     units: tuple[str, ...] = ()
     counts: dict[str, int] = {}
     changed: tuple[Changed, ...] = ()
@@ -338,6 +341,8 @@ class NightCause(msgspec.Struct, frozen=True, kw_only=True):
         state: How they ended.
         owner: Owner of the failure; null without one.
         why: The reason, in a sentence.
+        sentence: What failed and why, in a sentence, as all reports say it.
+        command: What to type to go on; "" for nothing.
         runs: Number of planned runs; 0 for a failure of the nightly run itself.
         not_made: Number of those that were not made.
         units: Ids of their units.
@@ -347,6 +352,8 @@ class NightCause(msgspec.Struct, frozen=True, kw_only=True):
     state: StepState
     owner: Owner | None
     why: str
+    sentence: str = ""
+    command: str = ""
     runs: int = 0
     not_made: int = 0
     units: tuple[str, ...] = ()
@@ -457,12 +464,18 @@ def state_counts(counts: Mapping[str, int]) -> dict[StepState, int]:
 
 
 def alike(outcomes: Iterable[StepOutcome]) -> dict[tuple[StepState, str, str], list[StepOutcome]]:
-    """Return outcomes other than passes by state, owner and reason, the worst first."""
+    """Return outcomes other than passes by state, owner and reason, the worst first.
+
+    Runs that a unit failed before it was given up have the reason of those that it did not make.
+    """
+    outcomes = [*outcomes]
+    lost = {o.step.unit: o for o in outcomes if o.outcome == "not run" and o.counts}
     found: dict[tuple[StepState, str, str], list[StepOutcome]] = {}
     for outcome in outcomes:
         if (state := outcome.state) != "pass":
             known = f"; known as: {outcome.quarantine}" if outcome.quarantine else ""
-            key = state, str(outcome.owner or ""), f"{outcome.why}{known}"
+            last = lost.get(outcome.step.unit, outcome) if state == "infrastructure" else outcome
+            key = state, str(last.owner or ""), f"{last.why}{known}"
             found.setdefault(key, []).append(outcome)
     return dict(sorted(found.items(), key=lambda item: urgency(item[0][0], item[0][1])))
 

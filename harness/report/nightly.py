@@ -13,7 +13,7 @@ from harness.records.nightly import (
     state_counts,
     worst_first,
 )
-from harness.report.words import OUTCOME_WORDS, ReportTable, counted, counts_text
+from harness.report.words import OUTCOME_WORDS, ReportTable, counted, counts_text, word_of
 
 
 def counts_sentence(night: NightVerdict) -> str:
@@ -23,13 +23,21 @@ def counts_sentence(night: NightVerdict) -> str:
 
 def tables(night: NightDocument) -> Iterator[ReportTable]:
     """Yield the tables of a nightly run that are not empty, the most important first."""
-    for table in (_failed(night), _not_run(night), _troubles(night), _sides(night)):
+    for table in (_causes(night), _failed(night), _not_run(night), _troubles(night), _sides(night)):
         if table.rows:
             yield table
     yield _units(night)
     for table in (_flaky(night), _quarantined(night), quarantine_table(night.quarantine)):
         if table.rows:
             yield table
+
+
+def _causes(night: NightDocument) -> ReportTable:
+    rows = [
+        (word_of(cause.state), cause.sentence, f"{cause.runs:,}", cause.command)
+        for cause in night.causes
+    ]
+    return ReportTable("What failed", ("", "what", "runs", "next"), rows, (2,))
 
 
 def _units(night: NightDocument) -> ReportTable:

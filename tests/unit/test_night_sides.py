@@ -61,9 +61,9 @@ def test_a_regression_is_told(tmp_path: Path) -> None:
     assert not arm.passed
     assert arm.counts["regression"] >= 1
     assert "regressions" in arm.summary
-    assert "worst: relu +" in arm.summary
+    assert "worst: relu #0 +" in arm.summary
     worst = arm.changed[0]
-    assert (worst.what, worst.unit, worst.judgement) == ("relu", "native", "regression")
+    assert (worst.what, worst.unit, worst.judgement) == ("relu #0", "native", "regression")
     assert worst.relative == pytest.approx(0.2, rel=0.05)
 
 

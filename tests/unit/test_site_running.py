@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +58,19 @@ def document(*outcomes: StepOutcome, counts: dict[str, int], states: str) -> Nig
     )
 
 
+def causes_of(night: NightDocument) -> Iterator[dict[str, Any]]:
+    failed = Counter((o.state, str(o.owner), o.why) for o in night.outcomes if o.counts)
+    for (state, owner, why), runs in failed.items():
+        yield {"state": state, "owner": owner, "why": why, "sentence": why, "runs": runs}
+
+
 def page_of(
     folder: Path, night: NightDocument, *under_way: NightlyStep, interrupted: bool = False
 ) -> Any:
     """The page that the process of the site writes."""
+    document = {**msgspec.to_builtins(night), "causes": [*causes_of(night)]}
     request = {
-        "document": night,
+        "document": document,
         "under_way": [{"step": each, "attempt": 1, "since_utc": TIMES[1]} for each in under_way],
         "changed_utc": TIMES[1],
         "interrupted": interrupted,
@@ -91,9 +100,9 @@ def units(page: Any) -> list[list[str]]:
 
 def reasons(page: Any) -> dict[str, list[str]]:
     found = {}
-    for section in page.xpath("//section[h2[starts-with(@id, 'so-far-')]]"):
+    for section in page.xpath("//section[h2[starts-with(@id, 'night-')]]"):
         [title] = section.xpath("h2")
-        texts = [item.text_content() for item in section.xpath(".//span[@class='reason']")]
+        texts = [item.text_content() for item in section.xpath(".//*[@class='reason']")]
         found[title.text_content()] = texts
     return found
 
@@ -131,7 +140,7 @@ def test_failures_of_the_product_and_of_boards_are_apart(tmp_path: Path) -> None
     )
     assert reasons(page) == {
         "Failed so far": ["B01: too slow"],
-        "Infrastructure failures so far": ["benched: ?", "no answer"],
+        "Infrastructure failures so far": ["no answer", "benched: ?"],
     }
     assert units(page) == [
         ["runs", str(step(1, 2)), "1", "2"],

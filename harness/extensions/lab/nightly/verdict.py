@@ -10,6 +10,7 @@ does (``docs/verdicts.md``).
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from harness.check.history.samples import (
     History,
     HistoryLimits,
     Measured,
+    Metric,
     Provenance,
     with_further_runs,
     with_results,
@@ -52,6 +54,7 @@ from harness.records.nightly import (
     NightPair,
     QuarantineStatus,
     StepOutcome,
+    StepState,
     Trouble,
     UnitEvent,
     UnitOutcome,
@@ -61,7 +64,7 @@ from harness.records.nightly import (
 from harness.records.result import Result, VerdictRecord
 from harness.records.trace import EXECUTION, Losses
 from harness.records.verdict import Judgement
-from harness.report.words import counted
+from harness.report.words import counted, metric_subject
 from harness.runs.baseline import can_pair
 from harness.runs.directory import RunDirectory, load_history, save_verdict
 from harness.runs.evaluation import used_budget
@@ -74,8 +77,17 @@ _ENDS = ("not leased", "benched", "out of time", "lost")
 _MOST_NAMED: Final = 3
 """Units or models that a headline names."""
 
-_LONGEST_WHY: Final = 200
-"""Characters of a reason in a headline."""
+_LONGEST_CAUSE: Final = 240
+"""Characters of a cause in a headline."""
+
+_COMMIT: Final = 10
+"""Characters of a commit in a sentence."""
+
+_TIMES: Final = ("ns", "ticks")
+"""Units of times."""
+
+_OPERATOR: Final = " #"
+"""What the names of operators have and those of phases have not: their instruction."""
 
 _LARGE: Final = 1_000
 """Percents that are shown without decimals."""
@@ -138,7 +150,7 @@ def night_verdict(
         steps=len(outcomes),
         counts=counts_of(outcomes),
         flaky=sum(outcome.flaky for outcome in outcomes),
-        causes=tuple(_causes(outcomes, arms, troubles)),
+        causes=tuple(_causes(outcomes, arms, troubles, directory)),
         pairs=tuple(_pairs(outcomes)),
         attempts=len(attempts) - interrupted,
         interrupted=interrupted,
@@ -282,36 +294,73 @@ def _end(events: Sequence[UnitEvent]) -> UnitEvent | None:
 
 
 def _causes(
-    outcomes: Sequence[StepOutcome], arms: Sequence[ArmComparison], troubles: Sequence[Trouble]
+    outcomes: Sequence[StepOutcome],
+    arms: Sequence[ArmComparison],
+    troubles: Sequence[Trouble],
+    directory: str,
 ) -> list[NightCause]:
     """Return why runs did not pass and what else failed, the worst first."""
-    causes = [
-        NightCause(
-            state=state,
-            owner=Owner(owner) if owner else None,
-            why=why,
-            runs=len(same),
-            not_made=sum(outcome.outcome == "not run" for outcome in same),
-            units=tuple(dict.fromkeys(outcome.step.unit for outcome in same)),
-            models=tuple(dict.fromkeys(outcome.step.model for outcome in same)),
+    worse: dict[tuple[str, str, str], list[ArmComparison]] = {}
+    for arm in arms:
+        if not arm.passed:
+            worse.setdefault((arm.board, arm.model, arm.after), []).append(arm)
+    causes = []
+    for (state, owner, why), same in alike(o for o in outcomes if not o.pending).items():
+        units = tuple(dict.fromkeys(outcome.step.unit for outcome in same))
+        models = tuple(dict.fromkeys(outcome.step.model for outcome in same))
+        command = ""
+        if state == "regression":
+            steps = {(o.step.board, o.step.model, o.step.variant) for o in same}
+            command = _command_after(next(arm for key in steps for arm in worse[key]))
+            worse = {key: found for key, found in worse.items() if key not in steps}
+        elif state == "infrastructure":
+            command = _words("etharness lab health", *units[:_MOST_NAMED])
+        elif same[0].attempts:
+            run = Path(directory, same[0].attempts[-1].directory)
+            command = _words("etharness check", str(run))
+        causes.append(
+            NightCause(
+                state=state,
+                owner=Owner(owner) if owner else None,
+                why=why,
+                sentence=f"{_subject(state, models, units)}{why or 'no reason was recorded'}",
+                command=command,
+                runs=len(same),
+                not_made=sum(outcome.outcome == "not run" for outcome in same),
+                units=units,
+                models=models,
+            )
         )
-        for (state, owner, why), same in alike(o for o in outcomes if not o.pending).items()
-    ]
-    worse = {
-        (o.step.board, o.step.model, o.step.variant) for o in outcomes if o.outcome == "regression"
-    }
-    causes += [
-        NightCause(state="regression", owner=Owner.PRODUCT, why=_regression(arm))
-        for arm in arms
-        if not arm.passed and (arm.board, arm.model, arm.after) not in worse
-    ]
-    causes += [
-        NightCause(
-            state=STATES_OF_COUNTS[str(trouble.owner)], owner=trouble.owner, why=trouble.message
+    for arm in (arm for left in worse.values() for arm in left):
+        why = _regression(arm)
+        causes.append(
+            NightCause(
+                state="regression",
+                owner=Owner.PRODUCT,
+                why=why,
+                sentence=why,
+                command=_command_after(arm),
+            )
         )
-        for trouble in troubles
-    ]
+    for trouble in troubles:
+        state, why = STATES_OF_COUNTS[str(trouble.owner)], trouble.message
+        causes.append(NightCause(state=state, owner=trouble.owner, why=why, sentence=why))
     return sorted(causes, key=lambda cause: urgency(cause.state, str(cause.owner or "")))
+
+
+def _words(command: str, *arguments: str) -> str:
+    return " ".join([command, *map(shlex.quote, arguments)])
+
+
+def _command_after(arm: ArmComparison) -> str:
+    """Return what to type about a regression; "" where nothing is known to go on with."""
+    good, bad = arm.commits
+    if not good or not bad or good == bad:
+        return ""
+    options: tuple[str, ...] = ()
+    if (worst := _worse(arm)[:1]) and worst[0].counted_in not in _TIMES:
+        options = ("--metric", "memory" if worst[0].statistic else f"size:{worst[0].what}")
+    return f"{_words('etharness bisect', '--good', good, '--bad', bad, *options)} -- COMMAND"
 
 
 def _pairs(outcomes: Sequence[StepOutcome]) -> Iterator[NightPair]:
@@ -332,24 +381,39 @@ def _pairs(outcomes: Sequence[StepOutcome]) -> Iterator[NightPair]:
         )
 
 
-def _regression(arm: ArmComparison) -> str:
-    """Say in which way an arm is worse than the other one."""
+def _worse(arm: ArmComparison) -> list[Changed]:
+    """Return the numbers that got worse: the execution, then other times, then sizes."""
     worse = [change for change in arm.changed if change.judgement in ("regression", "suspect")]
+    return sorted(worse, key=lambda c: (c.what != EXECUTION, c.counted_in not in _TIMES))
+
+
+def _regression(arm: ArmComparison) -> str:
+    """Say in which way an arm is worse than the other one, and since when."""
+    about, worse = f"{arm.model} on {arm.board}", _worse(arm)
     if not worse:
-        return f"{arm.model}: {arm.summary} (beside {arm.before})"
-    more = arm.counts.get("regression", 0) - 1
-    others = f", and {counted(more, 'more regression')}" if more > 0 else ""
-    return f"{arm.model}{_change_text(worse[0])} than {arm.before} on {arm.board}{others}"
+        return f"{about}: {arm.summary} (beside {arm.before})"
+    first, *others = worse
+    commit = arm.commits[1]
+    than = f"since {commit[:_COMMIT]}" if commit else f"than {arm.before}"
+    what = "" if first.what == EXECUTION else f": {first.what}"
+    text = f"{about}{what} is {_change_text(first)} {than}"
+    if not what and (
+        times := [c for c in others if _OPERATOR in c.what and c.counted_in in _TIMES]
+    ):
+        longest = max(times, key=lambda c: (c.after or 0) - (c.before or 0))
+        text += f": {longest.what} {_change_text(longest)}"
+        others.remove(longest)
+    more = max(arm.counts.get("regression", 0), len(worse)) - len(worse) + len(others)
+    return f"{text}, and {counted(more, 'more regression')}" if more else text
 
 
 def _change_text(change: Changed) -> str:
-    """Say how much larger a number is: `` is 90.6 % slower``."""
-    what = "" if change.what == EXECUTION else f": {change.what}"
+    """Say how much larger a number is: ``90.6 % slower``."""
     word = _WORSE.get(change.counted_in, "slower")
     if change.relative is None:
-        return f"{what} is {word}"
+        return word
     percent = 100 * change.relative
-    return f"{what} is {percent:,.{1 if percent < _LARGE else 0}f} % {word}"
+    return f"{percent:,.{1 if percent < _LARGE else 0}f} % {word}"
 
 
 def _headline(night: NightDocument) -> str:
@@ -366,17 +430,17 @@ def _headline(night: NightDocument) -> str:
     worst = night.causes[0]
     more = sum(cause.fails for cause in night.causes) - 1
     others = f"; and {counted(more, 'more cause')}" if more else ""
-    why = printable(worst.why or "no reason was recorded")
-    why = why if len(why) <= _LONGEST_WHY else f"{why[:_LONGEST_WHY]}..."
-    return f"FAIL: {_subject(worst)}{why}{_runs_text(worst, night.steps)}{others}"
+    text = printable(worst.sentence)
+    text = text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}..."
+    return f"FAIL: {text}{_runs_text(worst, night.steps)}{others}"
 
 
-def _subject(cause: NightCause) -> str:
+def _subject(state: StepState, models: Sequence[str], units: Sequence[str]) -> str:
     """Return what a cause is about, before its reason."""
-    if not cause.runs or cause.state == "regression":
+    if state == "regression":
         return ""
-    models, units = _named(cause.models, "models"), _named(cause.units, "units")
-    return f"{units}: " if cause.state == "infrastructure" else f"{models} on {units}: "
+    on = _named(units, "units")
+    return f"{on}: " if state == "infrastructure" else f"{_named(models, 'models')} on {on}: "
 
 
 def _named(names: Sequence[str], plural: str) -> str:
@@ -776,16 +840,25 @@ def _arm_comparison(
         after=after,
         passed=passed,
         summary=summary,
+        commits=_commits(comparison) if comparison else ("", ""),
         units=comparison.units if comparison else (),
         counts=dict(Counter(judgements)),
         changed=tuple(map(_changed, changed[:_MOST])),
     )
 
 
+def _commits(comparison: HistoryComparison) -> tuple[str, str]:
+    """Return between which commits the worst number changed: those of its step, if it has one."""
+    steps = [step for number in comparison.numbers[:1] for step in number.steps]
+    if steps and steps[-1].size.value > 0:
+        return steps[-1].last_good, steps[-1].first_bad
+    return comparison.before, comparison.commit
+
+
 def _changed(number: Compared) -> Changed:
     return Changed(
         unit=number.board_unit,
-        what=printable(number.metric.name),
+        what=_name(number.metric),
         statistic=number.metric.statistic,
         judgement=number.judgement,
         before=number.baseline.value if number.baseline else None,
@@ -794,6 +867,10 @@ def _changed(number: Compared) -> Changed:
         counted_in=number.metric.unit,
         reason=printable(number.reason),
     )
+
+
+def _name(metric: Metric) -> str:
+    return EXECUTION if metric.name == EXECUTION else metric_subject(metric)
 
 
 def _summarize(comparison: HistoryComparison) -> str:
@@ -826,5 +903,5 @@ def _summarize(comparison: HistoryComparison) -> str:
     worst = comparison.numbers[0] if comparison.numbers else None
     if worst is not None and worst.judgement in ("regression", "suspect"):
         more = "" if worst.relative is None else f" {100 * worst.relative:+.1f} %"
-        text += f"; worst: {printable(worst.metric.name)}{more} on {worst.board_unit}"
+        text += f"; worst: {_name(worst.metric)}{more} on {worst.board_unit}"
     return text

@@ -24,7 +24,14 @@ from harness.extensions.web.html.svg import Limits, View
 from harness.formatting import operator_title, printable
 from harness.inspector.values import HEADERS, NUMBERS, ValueComparison, gap_cells, verdict_lines
 from harness.plugins import require
-from harness.records.nightly import NightDocument, StepOutcome, alike, state_counts
+from harness.records.nightly import (
+    NightCause,
+    NightDocument,
+    NightVerdict,
+    StepOutcome,
+    alike,
+    state_counts,
+)
 from harness.records.trace import EXECUTION, OPERATOR_CALL
 from harness.records.verdict import CODES, Code, Judgement
 from harness.report.changes import LATEST
@@ -251,26 +258,30 @@ def describe_night(
     states = [outcome.state for outcome in night.outcomes]
     return {
         "counts": state_counts(night.counts),
-        "failures": failures_of(night.outcomes, anchors),
+        "failures": failures_of(night, night.outcomes, anchors),
         "matrix": _night_matrix(night, states, runs, anchors),
     }
 
 
 def failures_of(
-    outcomes: Sequence[StepOutcome], anchors: Mapping[str, str]
-) -> dict[RunState, list[View]]:
-    """Return what did not pass, by state, the worst owner first: an entry for each reason.
+    verdict: NightVerdict,
+    outcomes: Iterable[StepOutcome] = (),
+    anchors: Mapping[str, str] | None = None,
+) -> dict[RunState, list[tuple[NightCause, list[View]]]]:
+    """Return what did not pass, by state, the worst first: causes, with links to their runs.
 
     Args:
-        outcomes: Outcomes of steps.
+        verdict: The nightly run, as far as it is.
+        outcomes: Its outcomes; without them there are no links.
         anchors: Where runs are shown, by the ids of their results.
     """
-    found: dict[RunState, list[View]] = {state: [] for state in STATES}
-    for (state, owner, why), same in alike(outcomes).items():
-        steps = [_step_link(outcome, state, anchors) for outcome in same]
-        attempts = sum(len(outcome.failures) for outcome in same)
-        found[state].append({"owner": owner, "why": why, "steps": steps, "attempts": attempts})
-    return {state: items for state, items in found.items() if items}
+    runs = alike(outcome for outcome in outcomes if not outcome.pending)
+    found: dict[RunState, list[tuple[NightCause, list[View]]]] = {}
+    for cause in verdict.causes:
+        same = runs.get((cause.state, str(cause.owner or ""), cause.why), []) if cause.runs else []
+        links = [_step_link(outcome, cause.state, anchors or {}) for outcome in same]
+        found.setdefault(cause.state, []).append((cause, links))
+    return {state: found[state] for state in STATES if state in found}
 
 
 def _step_link(outcome: StepOutcome, state: RunState, anchors: Mapping[str, str]) -> View:

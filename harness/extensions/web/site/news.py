@@ -70,7 +70,7 @@ def running_night(night: NightSoFar) -> View:
         "sentence": sentence,
         "counts": counts,
         "done": done,  # planned runs that have ended, or never will be made
-        "failures": failures_of([o for o in night.document.outcomes if not o.pending], {}),
+        "failures": failures_of(verdict, night.document.outcomes),
         "units": units,
     }
 
@@ -241,6 +241,7 @@ def _night(name: str, rows: Sequence[View], verdict: NightVerdict | None) -> Vie
         "ended": ended,
         "rows": urgent,
         "verdict": verdict,  # None for results of no nightly run
+        "causes": {} if verdict is None else failures_of(verdict),
         "counts": counts_of_states(states) if verdict is None else counts_so_far(verdict),
         "commits": [*dict.fromkeys(row["result"].commit for row in urgent if row["result"].commit)],
         # Results that say nothing about the models.
