@@ -318,7 +318,8 @@ class _OperatorValues(NamedTuple):
 
 def subject_of_operator(operator: Signature | Metric) -> str:
     """Return the name, the instruction and the delegate ids of an operator as text."""
-    parts = [operator.name or "(no name)", f"instruction {operator.instruction}"]
+    parts = [operator.name or "(no name)"]
+    parts += [f"instruction {operator.instruction}"] if operator.name != EXECUTION else []
     if operator.delegate_int != -1:
         parts.append(f"delegate {operator.delegate_int}")
     if operator.delegate_str is not None:

@@ -40,6 +40,7 @@ from harness import (
 from harness.extensions.lab.nightly.verdict import counts_of
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history
+from tests.support.nights import causes_of
 from tests.support.reported import FINISHED, failed_run, held, unmet
 from tests.support.traces import EventSpec, RunSpec, trace_of
 
@@ -188,7 +189,7 @@ def nightly() -> NightDocument:
                 owners.get((model, board)),
             )
             outcomes.append(_outcome(step, owner))
-    return NightDocument(
+    night = NightDocument(
         name="lab",
         night="lab-20261122T000000",
         tool_version="1",
@@ -215,6 +216,8 @@ def nightly() -> NightDocument:
             ),
         ),
     )
+    causes = [*causes_of(night)]
+    return msgspec.convert({**msgspec.to_builtins(night), "causes": causes}, NightDocument)
 
 
 def _outcome(step: NightlyStep, owner: Owner | None) -> StepOutcome:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import lxml.html
 import msgspec
 
 from harness import Attempt, NightDocument, NightlyStep, Owner, StepOutcome, UnitOutcome
+from tests.support.nights import causes_of
 
 TIMES = ("2026-11-23T01:00:00+00:00", "2026-11-23T01:30:00+00:00")
 
@@ -58,17 +57,14 @@ def document(*outcomes: StepOutcome, counts: dict[str, int], states: str) -> Nig
     )
 
 
-def causes_of(night: NightDocument) -> Iterator[dict[str, Any]]:
-    failed = Counter((o.state, str(o.owner), o.why) for o in night.outcomes if o.counts)
-    for (state, owner, why), runs in failed.items():
-        yield {"state": state, "owner": owner, "why": why, "sentence": why, "runs": runs}
-
-
 def page_of(
     folder: Path, night: NightDocument, *under_way: NightlyStep, interrupted: bool = False
 ) -> Any:
     """The page that the process of the site writes."""
-    document = {**msgspec.to_builtins(night), "causes": [*causes_of(night)]}
+    document = {
+        **msgspec.to_builtins(night),
+        "causes": [cause for cause in causes_of(night) if cause["state"] != "not run"],
+    }
     request = {
         "document": document,
         "under_way": [{"step": each, "attempt": 1, "since_utc": TIMES[1]} for each in under_way],
@@ -140,7 +136,7 @@ def test_failures_of_the_product_and_of_boards_are_apart(tmp_path: Path) -> None
     )
     assert reasons(page) == {
         "Failed so far": ["B01: too slow"],
-        "Infrastructure failures so far": ["no answer", "benched: ?"],
+        "Infrastructure failures so far": ["benched: ?", "no answer"],
     }
     assert units(page) == [
         ["runs", str(step(1, 2)), "1", "2"],
