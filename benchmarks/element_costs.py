@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -160,19 +160,34 @@ def _resized() -> Iterator[Row]:
     yield Row(f"pad int8, {plane} by 1", "cortex_m::pad.out", call)
 
 
+_SAME: Final = {"add": 51.0, "mul": 47.0}
+"""What an int8 sum or product of equal shapes may take; 1.5 times as much if one is broadcast."""
+
+_BROADCAST: Final = [
+    (" broadcast", last, (1, 16, 1, 1)),
+    (" by a number", last, (1, 1, 1, 1)),
+    (" broadcast along channels", last, (1, 1, 16, 16)),
+    (" in another layout", lambda data: data, (1, 16, 16, 16)),
+]
+
+
 def _elementwise() -> Iterator[Row]:
     shape = (1, 16, 16, 16)
-    x, y = last(int8s(*shape)), last(int8s(*shape))
-    small, side = int8s(1, 16, 1, 1), [3, 1 << 30, -1]
-    for kind, other in (("", y), (" broadcast", small)):
-        call: list[Any] = [x, *side, other, *side, *side, -128, 127, last8(*shape)]
-        yield Row(f"add int8{kind}, 4,096", "cortex_m::quantized_add.out", call)
-        call = [x, 3, other, 4, *side, last8(*shape)]
-        yield Row(f"mul int8{kind}, 4,096", "cortex_m::quantized_mul.out", call)
+    x, side = last(int8s(*shape)), [3, 1 << 30, -1]
+    for kind, order, other in [("", last, shape), *_BROADCAST]:
+        y = order(int8s(*other))
+        aims = {name: aim * (1.5 if kind else 1) for name, aim in _SAME.items()}
+        call: list[Any] = [x, *side, y, *side, *side, -128, 127, last8(*shape)]
+        yield Row(f"add int8{kind}, 4,096", "cortex_m::quantized_add.out", call, aims["add"])
+        call = [x, 3, y, 4, *side, last8(*shape)]
+        yield Row(f"mul int8{kind}, 4,096", "cortex_m::quantized_mul.out", call, aims["mul"])
     x8, y8, out = int8s(4, 1000), int8s(4, 1000), out8(4, 1000)
     for name in ("minimum", "maximum"):
-        yield Row(f"{name} int8, 4,000", f"cortex_m::{name}.out", [x8, y8, out])
-    yield Row("clamp int8, 4,000", "aten::clamp.out", [x8, -100, 100, out])
+        yield Row(f"{name} int8, 4,000", f"cortex_m::{name}.out", [x8, y8, out], 35)
+        call = [x8, int8s(1), out]
+        yield Row(f"{name} int8 with a number, 4,000", f"cortex_m::{name}.out", call, 35)
+    yield Row("clamp int8, 4,000", "aten::clamp.out", [x8, -100, 100, out], 35)
+    yield Row("relu int8, 4,000", "aten::relu.out", [x8, out], 35)
     for width in (10, 1000):
         rows = 4000 // width
         call = [int8s(rows, width), 1, 3, -128, 1 << 30, 20, -100, out8(rows, width)]

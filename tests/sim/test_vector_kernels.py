@@ -141,13 +141,28 @@ def test_linear(board, etstub, seed, rows, sizes, offset, extreme, with_sums) ->
 
 @generated
 @given(
-    seed=seeds, shape=st.lists(st.integers(1, 6), min_size=1, max_size=4), shift=st.integers(-31, 2)
+    seed=seeds,
+    shape=st.lists(st.integers(1, 6) | st.just(40), min_size=1, max_size=3),
+    kept=st.integers(0, 15),
+    shift=st.integers(-31, 2) | st.integers(-12, -1),
+    zero=st.sampled_from([-5, 0, 127, -300, 32767]),
+    swapped=st.booleans(),
 )
-def test_add(board, etstub, seed, shape, shift) -> None:
+def test_pairs(board, etstub, seed, shape, kept, shift, zero, swapped) -> None:
+    """Elementwise operators; one of the inputs is broadcast along the dimensions that are not kept."""
+    small = [size if kept >> i & 1 else 1 for i, size in enumerate(shape)]
+    a, b = int8s(seed, *shape), int8s(seed + 1, *small)
+    a, b = (b, a) if swapped else (a, b)
+    order = tuple(reversed(range(len(shape)))) if seed % 3 == 0 else None
+    x, out = Tensor(a, order), Out(shape, np.int8, order)
     scale = (seed % (1 << 31), shift)
-    sides = [int8s(seed, *shape), 3, *scale, int8s(seed + 1, *shape), -5, *scale]
-    rest = [7, *scale, -100, 90, Out(shape, np.int8)]
-    compare(board, etstub, "cortex_m::quantized_add.out", *sides, *rest)
+    sides = [x, 3, *scale, b, -5, 1 << 30, min(shift + 2, 0)]
+    compare(board, etstub, "cortex_m::quantized_add.out", *sides, 7, *scale, -100, 90, out)
+    compare(board, etstub, "cortex_m::quantized_mul.out", x, zero, b, 4, 7, *scale, out)
+    name = "maximum" if swapped else "minimum"
+    compare(board, etstub, f"cortex_m::{name}.out", x, b, out)
+    if not swapped:
+        compare(board, etstub, "aten::clamp.out", x, -20, seed % 200, out)
 
 
 def compare_floats(board: Bench, etstub: ct.CDLL, operator: str, *arguments: object) -> None:

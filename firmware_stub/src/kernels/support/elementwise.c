@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "int8_pairs.h"
 #include "walk.h"
 
 /* Tensors of a binary operation, with strides along the output's dimensions and a position. */
@@ -69,24 +70,41 @@ static void next_line(etd_broadcast *broadcast) {
     }
 }
 
-static void run_lines(etd_broadcast *broadcast, etd_line_fn compute, const etd_alpha *alpha) {
-    const uint32_t numel = etd_numel(broadcast->tensors[OUT]);
-    const uint32_t size = etd_element_size(broadcast->tensors[A]->dtype);
-    const uint32_t out_size = etd_element_size(broadcast->tensors[OUT]->dtype);
-    etd_line *line = &broadcast->line;
+/* Plans lines over tensors that broadcast to the output. */
+static void start_lines(etd_broadcast *broadcast) {
+    const etd_tensor *out = broadcast->tensors[OUT];
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        (void)etd_broadcast_strides(broadcast->tensors[t], out, broadcast->strides[t]);
+    }
+    plan_lines(broadcast);
+}
+
+void etd_run_lines(const etd_tensor *a, const etd_tensor *b, etd_tensor *out, etd_line_fn compute,
+                   const void *context) {
+    etd_broadcast broadcast = {.tensors = {a, b, out}};
+    etd_line *line = &broadcast.line;
+    uint32_t sizes[TENSORS];
+    start_lines(&broadcast);
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        sizes[t] = etd_element_size(broadcast.tensors[t]->dtype);
+    }
+    const uint32_t numel = etd_numel(out);
     for (uint32_t done = 0; done < numel; done += line->count) {
-        line->a = walked_to(broadcast, A, size);
-        line->b = walked_to(broadcast, B, size);
-        line->out = walked_to(broadcast, OUT, out_size);
-        compute(line, alpha);
-        next_line(broadcast);
+        line->a = walked_to(&broadcast, A, sizes[A]);
+        line->b = walked_to(&broadcast, B, sizes[B]);
+        line->out = walked_to(&broadcast, OUT, sizes[OUT]);
+        compute(line, context);
+        next_line(&broadcast);
     }
 }
 
-/* As run_lines, for operands of other types than that of the computation: a few elements at a time are
+/* As etd_run_lines, for operands of other types than that of the computation: a few elements at a time are
  * converted, computed, and converted to the type of the output. */
-static void run_converted(etd_broadcast *broadcast, etd_line_fn compute, const etd_alpha *alpha,
-                          const uint8_t types[TENSORS]) {
+static void run_converted(const etd_tensor *a, const etd_tensor *b, etd_tensor *out, etd_line_fn compute,
+                          const etd_alpha *alpha, const uint8_t types[TENSORS]) {
+    etd_broadcast planned = {.tensors = {a, b, out}};
+    etd_broadcast *broadcast = &planned;
+    start_lines(broadcast);
     _Alignas(8) uint8_t elements[TENSORS][8 * ETD_NUMBERS];
     const etd_line whole = broadcast->line;
     const uint32_t steps[TENSORS] = {whole.a_step, whole.b_step, whole.out_step};
@@ -162,7 +180,6 @@ const char *etd_run_operands(const etd_call *call, const etd_operation *operatio
                              const etd_tensor *other, uint32_t next) {
     etd_alpha alpha = {1.0f, 1.0, 1};
     etd_tensor *out = etd_arg_out(call, operation->has_alpha ? next + 1 : next);
-    etd_broadcast broadcast = {.tensors = {self, other, out}};
     if (!etd_is_numeric(self) || !etd_is_numeric(other) || !etd_is_numeric(out)) {
         return "invalid type of input or output";
     }
@@ -185,15 +202,11 @@ const char *etd_run_operands(const etd_call *call, const etd_operation *operatio
     if (!etd_resize_broadcast(out, self, other)) {
         return "inputs do not broadcast to the output";
     }
-    for (uint32_t t = 0; t < TENSORS; t++) {
-        (void)etd_broadcast_strides(broadcast.tensors[t], out, broadcast.strides[t]);
-    }
-    plan_lines(&broadcast);
     if (is_converted) {
         const uint8_t types[TENSORS] = {type, type, result};
-        run_converted(&broadcast, compute, &alpha, types);
+        run_converted(self, other, out, compute, &alpha, types);
     } else {
-        run_lines(&broadcast, compute, &alpha);
+        etd_run_lines(self, other, out, compute, &alpha);
     }
     return NULL;
 }
@@ -261,6 +274,26 @@ static void clamp_floats(const etd_mapping *mapping, float low, float high) {
     }
 }
 
+/* Clamps int8 numbers, as the larger and the smaller of pairs. Returns false if a bound is no int8. */
+static bool clamp_int8s(const etd_mapping *mapping, const etd_number *const bounds[2]) {
+    int8_t limits[2] = {INT8_MIN, INT8_MAX};
+    for (uint32_t b = 0; b < 2; b++) {
+        if (bounds[b] != NULL) {
+            limits[b] = (int8_t)bounds[b]->integer;
+            if (bounds[b]->is_real || limits[b] != bounds[b]->integer) {
+                return false;
+            }
+        }
+    }
+    const etd_tensor *from = mapping->input;
+    for (uint32_t b = 0; b < 2; b++) {
+        const etd_tensor bound = {.data = (uint8_t *)&limits[b], .dtype = ETD_CHAR};
+        etd_run_lines(from, &bound, mapping->out, b == 0 ? etd_larger_int8s : etd_smaller_int8s, NULL);
+        from = mapping->out;
+    }
+    return true;
+}
+
 const char *etd_run_clamp(const etd_call *call, uint32_t out, const etd_number *low, const etd_number *high) {
     const etd_number *const bounds[2] = {low, high};
     float limits[2] = {-INFINITY, INFINITY};
@@ -282,6 +315,10 @@ const char *etd_run_clamp(const etd_call *call, uint32_t out, const etd_number *
     }
     if (mapping.is_float) {
         clamp_floats(&mapping, limits[0], limits[1]);
+        return NULL;
+    }
+    if (etd_is_type(mapping.input, ETD_CHAR) && etd_is_type(mapping.out, ETD_CHAR) &&
+        clamp_int8s(&mapping, bounds)) {
         return NULL;
     }
     for (uint32_t i = 0; i < mapping.numel; i++) {

@@ -23,7 +23,12 @@ typedef struct {
     uint64_t integer;
 } etd_alpha;
 
-typedef void (*etd_line_fn)(const etd_line *line, const etd_alpha *alpha);
+/* Computes a line. The context is what etd_run_lines was given; of an etd_operation it is an etd_alpha. */
+typedef void (*etd_line_fn)(const etd_line *line, const void *context);
+
+/* Computes lines of a tensor from two others, which broadcast to it: lines are as long as layouts allow. */
+void etd_run_lines(const etd_tensor *a, const etd_tensor *b, etd_tensor *out, etd_line_fn compute,
+                   const void *context);
 
 /* Defines an etd_line_fn: `expression` computes an element from a, b (both of `type`) and alpha. Each has its
  * own loop, because on a CPU with an FPU a call per element would cost more than the arithmetic. */
@@ -31,7 +36,8 @@ typedef void (*etd_line_fn)(const etd_line *line, const etd_alpha *alpha);
 
 /* As ETD_LINE_FN, with another output type, such as bool. */
 #define ETD_LINE_FN_TO(name, type, out_type, expression)                                                     \
-    static void name(const etd_line *line, const etd_alpha *alpha) {                                         \
+    static void name(const etd_line *line, const void *context) {                                            \
+        const etd_alpha *alpha = context;                                                                    \
         const type *a_at = (const type *)(const void *)line->a;                                              \
         const type *b_at = (const type *)(const void *)line->b;                                              \
         out_type *out_at = (out_type *)(void *)line->out; /* NOLINT(bugprone-macro-parentheses): a type */   \
