@@ -149,20 +149,20 @@ def test_linear(board, etstub, seed, rows, sizes, offset, extreme, with_sums) ->
     swapped=st.booleans(),
 )
 def test_pairs(board, etstub, seed, shape, kept, shift, zero, swapped) -> None:
-    """Elementwise operators; one of the inputs is broadcast along the dimensions that are not kept."""
+    """Elementwise operators; an input is broadcast along the dimensions that are not kept."""
     small = [size if kept >> i & 1 else 1 for i, size in enumerate(shape)]
     a, b = int8s(seed, *shape), int8s(seed + 1, *small)
     a, b = (b, a) if swapped else (a, b)
     order = tuple(reversed(range(len(shape)))) if seed % 3 == 0 else None
     x, out = Tensor(a, order), Out(shape, np.int8, order)
     scale = (seed % (1 << 31), shift)
-    sides = [x, 3, *scale, b, -5, 1 << 30, min(shift + 2, 0)]
-    compare(board, etstub, "cortex_m::quantized_add.out", *sides, 7, *scale, -100, 90, out)
-    compare(board, etstub, "cortex_m::quantized_mul.out", x, zero, b, 4, 7, *scale, out)
+    if seed % 2:
+        sides = [x, 3, *scale, b, -5, 1 << 30, min(shift + 2, 0)]
+        compare(board, etstub, "cortex_m::quantized_add.out", *sides, 7, *scale, -100, 90, out)
+    else:
+        compare(board, etstub, "cortex_m::quantized_mul.out", x, zero, b, 4, 7, *scale, out)
     name = "maximum" if swapped else "minimum"
     compare(board, etstub, f"cortex_m::{name}.out", x, b, out)
-    if not swapped:
-        compare(board, etstub, "aten::clamp.out", x, -20, seed % 200, out)
 
 
 def compare_floats(board: Bench, etstub: ct.CDLL, operator: str, *arguments: object) -> None:
