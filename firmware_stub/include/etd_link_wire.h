@@ -82,6 +82,10 @@ enum {
     ETD_LINK_RUN_FLAG_STREAM = 0x1,
     /* fault on purpose in the second execution, to prove the postmortem; refused by ports that cannot */
     ETD_LINK_RUN_FLAG_CRASH = 0x2,
+    /* clock and log go on from the run before, whose log the host has read; refused with several tracers */
+    ETD_LINK_RUN_FLAG_CONTINUE = 0x4,
+    /* with CONTINUE: the method is not loaded again, so mutable buffers keep their contents */
+    ETD_LINK_RUN_FLAG_KEEP_STATE = 0x8,
 };
 
 /* regions for OPEN, WRITE, COMMIT, STAT and READ */

@@ -114,6 +114,8 @@ typedef struct {
     uint32_t trace_capacity; /* bytes the log may take; behind them a streamed log has a chunk's header */
     bool stream;             /* send the log during the run */
     bool crash;              /* fault on purpose in the second execution */
+    bool continues;          /* clock and log go on from the run before */
+    bool keeps_state;        /* the method is not loaded again */
     uint8_t debug_level;     /* ETD_LINK_DEBUG_LEVEL_* */
     uint8_t profiling_level; /* ETD_LINK_PROFILING_LEVEL_* */
     uint8_t when_full;       /* ETD_LINK_WHEN_FULL_* */

@@ -35,12 +35,14 @@ class ModelOutput:
         reference: Expected output.
         tolerance: Relative and absolute tolerance per element, which add up; None for the default
             of its type (``harness.check.invariants.executions``).
+        note: What the execution began with, where that matters, as the rest of a sentence.
     """
 
     name: str
     value: np.ndarray
     reference: np.ndarray
     tolerance: tuple[float | None, float | None] = (None, None)
+    note: str = ""
 
     @property
     def largest_difference(self) -> float | None:

@@ -36,7 +36,8 @@ Examples:
 @command.panel(
     command.WORKLOAD,
     command.setting_option("model", required=True, shell_complete=command.complete_models),
-    *map(command.setting_option, ("name", "method", "data", "placed", "runs", "inputs", "seed")),
+    *map(command.setting_option, ("name", "method", "data", "placed", "runs", "inputs", "steps")),
+    *map(command.setting_option, ("state", "seed")),
 )
 @command.target_panel
 @command.baud_option

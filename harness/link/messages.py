@@ -285,8 +285,11 @@ class CommitBody(StatBody):
     method: Text = ""
 
 
-_FLAGS: Final = Rebuild(Int8ul, lambda run: RunFlag.STREAM * run.stream | RunFlag.CRASH * run.crash)
+_FLAGS: Final = Rebuild(
+    Int8ul, lambda run: RunFlag.STREAM * run.stream | RunFlag.CRASH * run.crash | run.resumed
+)
 _STREAM: Final = Computed(lambda run: bool(run.flags & RunFlag.STREAM))
+_RESUMED: Final = Computed(lambda run: run.flags & ~(RunFlag.STREAM | RunFlag.CRASH))
 _CRASH: Final = Computed(lambda run: bool(run.flags & RunFlag.CRASH))
 _TEST_SET: Final = ExprAdapter(
     GreedyRange(Int32sl),
@@ -310,6 +313,7 @@ class RunOptions(Body):
         bundled_input: Number of the test set of the inputs, to be logged; -1 for none.
         counters: Hardware counters to read at each event, by their numbers in `CounterList`.
         crash: Fault on purpose in the second execution; firmware that cannot refuses the run.
+        resumed: What goes on from the run before, `RunFlag.CONTINUE` and `RunFlag.KEEP_STATE`.
     """
 
     trace_limit: U32 = 0
@@ -321,6 +325,7 @@ class RunOptions(Body):
     bundled_input: Annotated[int, _TEST_SET] = -1
     counters: Annotated[tuple[int, ...], many(Int8ul)] = ()
     crash: Annotated[bool, _CRASH] = False
+    resumed: Annotated[int, _RESUMED] = 0
 
 
 DEFAULT_OPTIONS = RunOptions()

@@ -85,6 +85,10 @@ class RunFlag(IntEnum):
     """Send the log in chunks during the run."""
     CRASH = 0x2
     """Fault on purpose in the second execution, to prove the postmortem; refused by ports that cannot."""
+    CONTINUE = 0x4
+    """Clock and log go on from the run before, whose log the host has read; refused with several tracers."""
+    KEEP_STATE = 0x8
+    """With CONTINUE: the method is not loaded again, so mutable buffers keep their contents."""
 
 
 class Region(IntEnum):

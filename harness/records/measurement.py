@@ -31,6 +31,8 @@ class MeasurementSettings(msgspec.Struct, frozen=True, omit_defaults=True):
         placed: Whether the model was in the firmware image, in flash, instead of RAM.
         counters: Hardware counters that were read at each event, as for ``--counters``.
         inputs: Sizes of the inputs whose shape is dynamic, such as ``0: 1x8``.
+        state: What mutable buffers contained at the start of executions, as for ``--state``; those
+            of a run that reset them by itself are ``reset``.
     """
 
     values: str = "none"
@@ -44,6 +46,7 @@ class MeasurementSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     kernels: str = ""
     placed: bool = False
     counters: str = ""
+    state: str = "auto"
 
     @property
     def key(self) -> str:

@@ -298,6 +298,12 @@ class Model(_ResultRecord, frozen=True):
         """Bytes of the arena that it takes."""
         return self.planned_bytes + self.method_bytes
 
+    @property
+    def changes_state(self) -> bool:
+        """Whether a kernel changes buffers of the model, as ``aten::copy_`` does."""
+        names = (step.name.partition(".")[0] for chain in self.chains or () for step in chain)
+        return any(name.endswith("_") and not name.endswith("__") for name in names)
+
 
 class TraceSummary(_ResultRecord, frozen=True):
     """The downloaded log, and everything missing from it or from its ED00 copy.
@@ -362,6 +368,14 @@ class ReferenceRecord(_ResultRecord, frozen=True):
     atol: float | None
 
 
+class StepRecord(_ResultRecord, frozen=True):
+    """A step of a sequence: its inputs and its outputs, and files of expected outputs, if given."""
+
+    inputs: tuple[TensorRecord, ...]
+    outputs: tuple[TensorRecord, ...]
+    reference: tuple[str, ...] = ()
+
+
 class TestSetRecord(_ResultRecord, frozen=True):
     """The run of one test set of a bundled program: its method, its number among the test sets of
     the method, the id of its result, and its run directory, relative to that of the whole.
@@ -412,6 +426,8 @@ class Result(_ResultRecord, frozen=True):
     with inputs, outputs and trace; the result of the whole has the verdict of all of them, and
     neither trace nor outputs. ``test_set`` is the number of the test set that ran, null for a run
     of anything else; its method is that of ``model``.
+    ``steps`` are those of a sequence, absent without one; inputs and outputs of ``model`` are then
+    those of the last step, and ``reference`` has the tolerances.
     ``energy`` is what the run drew, null if no meter recorded it.
     ``role`` is set in runs that looked again at a suspect change of another result, with what it
     ran or with what its baseline ran: they are evidence for its verdict, and no results of a
@@ -454,6 +470,7 @@ class Result(_ResultRecord, frozen=True):
     failure: Failure | None = None
     test_set: int | None = None
     test_sets: tuple[TestSetRecord, ...] = ()
+    steps: tuple[StepRecord, ...] | msgspec.UnsetType = msgspec.UNSET
     energy: EnergyRecord | None = None
     role: Literal["second look", "baseline"] | msgspec.UnsetType = msgspec.UNSET
     files: dict[str, FileRecord] | None = None
@@ -643,6 +660,9 @@ def _of_files(result: Result) -> Iterator[str]:
         "outputs": {tensor.file for tensor in model.outputs} if model else set(),
         "reference": set(reference.files) if reference else set(),
     }
+    if result.steps:
+        tensors = {each.file for step in result.steps for each in (*step.inputs, *step.outputs)}
+        named = {"steps": tensors.union(*(step.reference for step in result.steps))}
     for folder, names in named.items():
         recorded = {
             name for name in result.files or () if PurePosixPath(name).parts[:1] == (folder,)

@@ -24,6 +24,7 @@ from harness.records.store_address import StoreAddress
 LoggedValues = Literal["none", "outputs", "intermediate"]
 LoggedEvents = Literal["method", "all"]
 FullLogAction = Literal["stop", "drop-oldest"]
+StateAction = Literal["auto", "keep", "reset"]
 
 
 class SettingPlace(Flag):
@@ -158,7 +159,8 @@ class RunSettings:
     )
     runs: int = _setting(
         1,
-        "Number of executions; of a bundled program, of each test set.",
+        "Number of executions; of a bundled program, of each test set; with --steps, of the whole "
+        "sequence.",
         metavar="N",
         least=1,
         most=1_000_000,
@@ -206,6 +208,20 @@ class RunSettings:
         metavar="FILE",
         documentation="One ``.npy`` file per input; random values by default, or those of the "
         "test sets.",
+    )
+    steps: Path | None = _setting(
+        None,
+        "Folder with a folder for each step of a sequence: its inputs/, and reference/ with its "
+        "expected outputs. The model keeps its state from step to step.",
+        metavar="DIR",
+    )
+    state: StateAction = _setting(
+        "auto",
+        "What the model's own buffers contain when an execution begins: keep (what the one before "
+        "left), reset (their initial contents), or auto (reset where what is compared with "
+        "references is repeated).",
+        metavar="ACTION",
+        compared=True,
     )
     seed: int = _setting(0, "Seed of the random inputs.", metavar="N")
     baud: int | None = _setting(

@@ -13,6 +13,7 @@ again/*          run directories of runs that looked again at a suspect change, 
 inputs/N.npy     inputs of the model
 outputs/N.npy    outputs of the last execution
 reference/N.npy  expected outputs, if given
+steps/STEP/*     inputs, outputs and reference of each step, if the run was of a sequence
 used_budget/*    the budget file that judged the run, and those that it extends
 power.samples    samples of the current and of the marker pin, if a meter recorded them
 console.log      the board's console output; head and tail if it is long
@@ -82,6 +83,7 @@ TEST_SETS: Final = "test_sets"
 REPEATS: Final = "repeats"
 AGAIN: Final = "again"
 USED_BUDGET: Final = "used_budget"
+STEPS: Final = "steps"
 _FILES = (
     *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, HISTORY, CHECK, POSTMORTEM),
     *(POWER, POSTMORTEM_IMAGE, EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE, FLASH, FLASH_LOG),
@@ -89,6 +91,9 @@ _FILES = (
 
 _TENSORS = ("inputs", "outputs", "reference")
 """Folders of tensors; the last one exists only with references."""
+
+_TREES: Final = (USED_BUDGET, STEPS)
+"""Folders with folders."""
 
 _UNRECORDED: Final = (RESULT, FLASH, FLASH_LOG)
 """Files that a result does not record: itself, and files that a later flash replaces."""
@@ -169,7 +174,7 @@ class RunDirectory:
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file, not a directory")
         # What is in a folder of a run is deleted and written, so it must not be somebody's.
-        for folder in (path / name for name in (*_TENSORS, TEST_SETS, REPEATS, AGAIN, USED_BUDGET)):
+        for folder in (path / name for name in (*_TENSORS, TEST_SETS, REPEATS, AGAIN, *_TREES)):
             if folder.is_symlink():
                 raise UsageError(
                     f"{folder} is a symbolic link, and a run deletes and writes files in it",
@@ -206,7 +211,7 @@ class RunDirectory:
         """Write an array and return its name relative to the directory."""
         import numpy as np
 
-        (self.path / name).parent.mkdir(exist_ok=True)
+        (self.path / name).parent.mkdir(exist_ok=True, parents=True)
         with io.BytesIO() as file:
             np.save(file, array)
             self.write(name, file.getvalue())
@@ -356,8 +361,8 @@ def _names(path: Path, *, links: bool) -> list[str]:
     for folder in _TENSORS:
         tensors = sorted((path / folder).glob("*.npy"))
         names += [f"{folder}/{file.name}" for file in tensors if exists(file)]
-    budgets = sorted((path / USED_BUDGET).rglob("*"))
-    return names + [file.relative_to(path).as_posix() for file in budgets if exists(file)]
+    below = sorted(file for tree in _TREES for file in (path / tree).rglob("*"))
+    return names + [file.relative_to(path).as_posix() for file in below if exists(file)]
 
 
 def _document(path: Path) -> bytes:
@@ -368,8 +373,9 @@ def _remove_run(path: Path) -> None:
     """Remove the files of a run, and its folders if nothing else is in them."""
     for name in _names(path, links=True):
         (path / name).unlink()
-    budgets = sorted((path / USED_BUDGET).rglob("*"), reverse=True)
-    for folder in (*(path / name for name in _TENSORS), *budgets, path / USED_BUDGET, path):
+    below = sorted((each for tree in _TREES for each in (path / tree).rglob("*")), reverse=True)
+    trees = (path / tree for tree in _TREES)
+    for folder in (*(path / name for name in _TENSORS), *below, *trees, path):
         with suppress(OSError):  # absent, or not empty
             folder.rmdir()
 
@@ -401,7 +407,7 @@ def _difference(found: FileRecord, recorded: FileRecord) -> str:
 def is_of_a_run(name: str) -> bool:
     """Whether a run writes files of that name: a result must not name files elsewhere."""
     folder, *rest = PurePosixPath(name).parts or ("",)
-    if folder == USED_BUDGET:
+    if folder in _TREES:
         return bool(rest) and ".." not in rest
     return name in _FILES or (folder in _TENSORS and len(rest) == 1 and rest[0] != "..")
 

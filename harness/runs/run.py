@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -41,7 +41,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.transfers import LogChunks
 from harness.link.wire import Region
-from harness.plugins import LIVE, TARGETS, load_extension
+from harness.plugins import LIVE, TARGETS, load_extension, load_plugin
 from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import Failure, Result, TensorRecord, TestSetRecord, now_utc
 from harness.records.trace import Ping, Trace
@@ -446,6 +446,7 @@ class RunPlan:
         test_sets: The test sets that the run consists of; () for a program alone, or for one test
             set.
         test_set: The test set to run; None for a run with inputs of its own.
+        steps: The steps of a sequence that the run consists of; () for no sequence.
     """
 
     request: RunRequest
@@ -462,6 +463,7 @@ class RunPlan:
     kept_image: Path | None = None
     test_sets: tuple[TestSet, ...] = ()
     test_set: TestSet | None = None
+    steps: tuple[TestSet, ...] = ()
 
 
 def plan_run(request: RunRequest, stages: Stages) -> RunPlan:
@@ -536,11 +538,19 @@ def run_model(
             TARGETS, name, f"board {plan.board.name}: its image is", name
         )
         return runner.run_on_image(plan, ended)
-    return _Run(plan, RunDirectory.create(request.output)).finished(ended)
+    states: Any = None
+    if request.steps is not None or request.state != "auto":
+        states = load_extension(TARGETS, "state", "--steps and --state are", "state")
+    elif request.runs > 1 and (request.references or plan.test_sets):
+        states = load_plugin(TARGETS, "state")
+    if states is not None:
+        run: EvaluatedRun = states.run_with_state(plan, ended)
+        return run
+    return BoardRun(plan, RunDirectory.create(request.output)).finished(ended)
 
 
 @dataclass(frozen=True, slots=True)
-class _Device:
+class ConnectedDevice:
     """A connected device, and the passes that read its counters."""
 
     session: Session
@@ -548,11 +558,14 @@ class _Device:
     passes: CounterPasses
 
 
-class _Run(RunRecorder):
-    """A run in progress.
+class BoardRun(RunRecorder):
+    """A run on a board with a link, in progress.
 
     The methods stand in the order in which they are called.
     """
+
+    resumed = 0
+    """What the next RUN goes on with of the one before: flags of RUN."""
 
     def __init__(
         self, plan: RunPlan, directory: RunDirectory, result: Result | None = None
@@ -575,11 +588,11 @@ class _Run(RunRecorder):
                 result, runs_requested=result.runs_requested * (len(plan.test_sets) or 1)
             )
         super().__init__(plan, directory, result)
-        self._test_set_runs: list[_Run] = []
+        self._test_set_runs: list[BoardRun] = []
 
-    def another(self, plan: RunPlan, directory: RunDirectory) -> _Run:
+    def another(self, plan: RunPlan, directory: RunDirectory) -> BoardRun:
         """Return a further run of the same kind."""
-        return _Run(plan, directory)
+        return type(self)(plan, directory)
 
     def execute(self) -> Trace | None:
         """Start the target, run the model on it, and read outputs and trace.
@@ -612,7 +625,7 @@ class _Run(RunRecorder):
                 check_identity(info, board, build_id)
                 self._raise_baud(session, info)
                 _log.info("%s answers, firmware %s", info.board, info.build_id)
-                device = _Device(session, info, plan_passes(session, info, plan.request))
+                device = ConnectedDevice(session, info, plan_passes(session, info, plan.request))
                 if info.postmortem and (crashes := postmortems()):
                     crashes.save_earlier(session, self.directory)
                 trace = None if test_sets else self._measure(device)
@@ -673,7 +686,7 @@ class _Run(RunRecorder):
                 hint="omit --baud, or use a lower rate: the adapter or cable may limit it",
             )
 
-    def _run_test_set(self, test_set: TestSet, device: _Device, connected: Result) -> None:
+    def _run_test_set(self, test_set: TestSet, device: ConnectedDevice, connected: Result) -> None:
         """Run a test set into a run directory of its own, and add its record to the result."""
         method, index = test_set.method, test_set.index
         folder = test_set_folder(method, index)
@@ -691,7 +704,7 @@ class _Run(RunRecorder):
             runs_requested=plan.request.runs,
             test_set=index,
         )
-        run = _Run(plan, RunDirectory.create(self.directory.path / folder), result)
+        run = type(self)(plan, RunDirectory.create(self.directory.path / folder), result)
         try:
             with run.recorded():
                 run.evaluate(run._measure(device))
@@ -729,7 +742,7 @@ class _Run(RunRecorder):
             with self._as_host_error("has the verdict of its first run only"):
                 self.result = self.directory.finish(self.result)
 
-    def _measure(self, device: _Device) -> Trace:
+    def _measure(self, device: ConnectedDevice) -> Trace:
         """Run one method with one set of inputs on a connected target."""
         plan, session = self.plan, device.session
         loaded = load_model(
@@ -767,7 +780,7 @@ class _Run(RunRecorder):
         return self._pull(device, others, outcome, partial(plan.stages, "pulling"))
 
     def _keep_partial(
-        self, device: _Device, others: list[bytes], outcome: RunOutcome, progress: Progress
+        self, device: ConnectedDevice, others: list[bytes], outcome: RunOutcome, progress: Progress
     ) -> None:
         """Save the trace of an interrupted run, and make the board ready for the next session."""
         self._record_end(device, outcome)
@@ -775,7 +788,7 @@ class _Run(RunRecorder):
         (self.directory.path / PARTIAL).unlink(missing_ok=True)
         self._restore_baud(device.session)
 
-    def _set_inputs(self, device: _Device, loaded: ModelInfo) -> None:
+    def _set_inputs(self, device: ConnectedDevice, loaded: ModelInfo) -> None:
         plan, request = self.plan, self.plan.request
         outputs = len(loaded.outputs)
         reference = save_references(
@@ -818,6 +831,7 @@ class _Run(RunRecorder):
             bundled_input=plan.test_set.index if plan.test_set is not None else -1,
             stream=request.stream,
             counters=counters,
+            resumed=self.resumed,
         )
 
         def progress(done: int, total: int) -> None:
@@ -842,7 +856,7 @@ class _Run(RunRecorder):
                 self.directory.write(PARTIAL, b"".join(whole))
             raise
 
-    def _record_end(self, device: _Device, outcome: RunOutcome) -> None:
+    def _record_end(self, device: ConnectedDevice, outcome: RunOutcome) -> None:
         """End the recording of the meter, and read the clock against the host's."""
         if self.plan.meter is not None:
             self.plan.meter.stop()
@@ -854,7 +868,7 @@ class _Run(RunRecorder):
         self.update(pings=after, restart=restart)
 
     def _pull(
-        self, device: _Device, others: list[bytes], outcome: RunOutcome, progress: Progress
+        self, device: ConnectedDevice, others: list[bytes], outcome: RunOutcome, progress: Progress
     ) -> Trace:
         """Pull the trace, put it on its time scales, and rate its clock."""
         image, buffer = read_log_image(device.session, self.directory, progress, outcome.chunks)

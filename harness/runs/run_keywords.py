@@ -20,7 +20,8 @@ class RunKeywords(TypedDict, total=False):
     """Options of ``harness.run``, with the defaults of ``etharness run``.
 
     Attributes:
-        runs: Number of executions; of a bundled program, of each test set.
+        runs: Number of executions; of a bundled program, of each test set; with --steps, of the
+            whole sequence.
         output: Run directory to create; None for a new folder below ``out/``.
         name: Name of the model in results, budgets and histories, where its file name tells too
             little. Default: its file name.
@@ -30,6 +31,11 @@ class RunKeywords(TypedDict, total=False):
         placed: Build the firmware with the model in flash instead of uploading it; a board on a
             port also needs --flash.
         inputs: One ``.npy`` file per input; random values by default, or those of the test sets.
+        steps: Folder with a folder for each step of a sequence: its inputs/, and reference/ with
+            its expected outputs. The model keeps its state from step to step.
+        state: What the model's own buffers contain when an execution begins: keep (what the one
+            before left), reset (their initial contents), or auto (reset where what is compared with
+            references is repeated).
         seed: Seed of the random inputs.
         baud: Switch the serial line to this rate, bits per second. Default: the best rate of the
             unit or board file.
@@ -97,6 +103,8 @@ class RunKeywords(TypedDict, total=False):
     data: Sequence[PathLike]
     placed: bool
     inputs: Sequence[PathLike]
+    steps: PathLike | None
+    state: str
     seed: int
     baud: int | None
     profile: str

@@ -523,6 +523,16 @@ def read_npy(path: Path) -> np.ndarray:
         raise UsageError(f"{path}: not a readable .npy file: {error}") from error
 
 
+_RESET: Final = (
+    "; each execution began with the initial contents of the model's own buffers (--state keep "
+    "runs test sets as one sequence)"
+)
+_KEPT: Final = (
+    "; the model changes its own buffers, and the last of {} executions began with what the others "
+    "had left (--state reset begins each with their initial contents)"
+)
+
+
 def _compared_outputs(
     result: Result, directory: Path | None, tensors: Mapping[str, np.ndarray]
 ) -> tuple[ModelOutput, ...]:
@@ -534,18 +544,27 @@ def _compared_outputs(
     reference, model = result.reference, result.model
     if reference is None or model is None or directory is None or not model.outputs:
         return ()
-    if len(reference.files) != len(model.outputs):
-        raise UsageError(
-            f"{directory}: the result records {len(model.outputs)} outputs, but "
-            f"{len(reference.files)} references",
-            hint="run again",
-        )
-    missing = {*(output.file for output in model.outputs), *reference.files} - {*tensors}
+    steps = [(step.outputs, step.reference) for step in result.steps or ()]
+    pairs, note = [], ""
+    for number, (outputs, files) in enumerate(steps or [(model.outputs, reference.files)], 1):
+        if len(files) != len(outputs):
+            raise UsageError(
+                f"{directory}: the result records {len(outputs)} outputs, but "
+                f"{len(files)} references",
+                hint="run again",
+            )
+        words = f"step {number} of {len(steps)}: " if steps else ""
+        pairs += [(words, *pair) for pair in zip(outputs, files, strict=True)]
+    runs = result.runs_requested
+    if (runs > 1 or result.test_set) and not steps and model.changes_state:
+        is_reset = runs == 1 or (result.settings and result.settings.state == "reset")
+        note = _RESET if is_reset else _KEPT.format(runs)
+    missing = {name for _, output, file in pairs for name in (output.file, file)} - {*tensors}
     arrays = {**tensors, **{file: read_npy(directory / file) for file in missing}}
     tolerance = (reference.rtol, reference.atol)
     return tuple(
-        ModelOutput(output.file, arrays[output.file], arrays[file], tolerance)
-        for output, file in zip(model.outputs, reference.files, strict=True)
+        ModelOutput(words + output.file, arrays[output.file], arrays[file], tolerance, note)
+        for words, output, file in pairs
     )
 
 

@@ -16,7 +16,8 @@ ETDUMP = FIXTURES / "kws_f32_executorch.etdp"
 
 RUN = {
     "What to run": [
-        *("--model", "--name", "--method", "--data", "--placed", "--runs", "--input", "--seed")
+        *("--model", "--name", "--method", "--data", "--placed", "--runs", "--input", "--steps"),
+        *("--state", "--seed"),
     ],
     "Where": ["--board", "--unit", "--units", "--port", "--baud"],
     "Firmware": ["--flash", "--image", "--tool", "--probe"],

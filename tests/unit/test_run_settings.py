@@ -30,6 +30,8 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "data": {"data": ("a.ptd", "b.ptd")},
     "placed": {"placed": True},
     "inputs": {"inputs": ("a.npy", "b.npy")},
+    "steps": {"steps": "steps"},
+    "state": {"state": "reset"},
     "seed": {"seed": 9},
     "baud": {"baud": 9600},
     "profile": {"profile": "method"},
@@ -145,6 +147,7 @@ def doors(
     monkeypatch.setattr("harness.pytest_plugin.running.run_model", doors.end)
     for name in ("a.npy", "b.npy", "a.ptd", "b.ptd", "b.toml", "fw.elf", "old.pte"):
         Path(name).touch()
+    Path("steps").mkdir()
     model = packaged_models()["small_int8"]
     assert model is not None
     Path("m.pte").write_bytes(model.read_bytes())

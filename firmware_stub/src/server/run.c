@@ -404,13 +404,36 @@ static void rest_marker(etd_server *server) {
     }
 }
 
+/* Loads the method, so that its buffers have their initial contents. A log that goes on has the first loading
+ * already: this one would log the same names, and the same allocators again. */
+static etd_status load_method(etd_server *server, etd_error *error) {
+    const etd_server_config *config = &server->config;
+    etd_tracer *tracer = &config->kept->tracer;
+    const uint32_t record_count = tracer->record_count;
+    const uint32_t block_offset = tracer->block_offset;
+    const uint32_t first_run = tracer->first_run;
+    const uint32_t allocator_count = tracer->allocator_count;
+    const uint32_t dropped_runs = tracer->dropped_runs;
+    if (server->run.continues) {
+        tracer->allocator_count = 0;
+    }
+    etd_method_unload(&server->method);
+    etd_status status = etd_method_load(&server->method, &server->program, server->method.name, config->arena,
+                                        config->arena_capacity, tracer, error);
+    server->loaded = status == ETD_LINK_STATUS_OK;
+    if (server->run.continues && tracer->dropped_runs == dropped_runs) {
+        tracer->record_count = record_count;
+        tracer->block_offset = block_offset;
+        tracer->first_run = first_run;
+        tracer->allocator_count = allocator_count;
+    }
+    return status;
+}
+
 static etd_status execute_all(etd_server *server, etd_error *error) {
     const etd_server_config *config = &server->config;
     etd_run *run = &server->run;
-    etd_method_unload(&server->method);
-    etd_status status = etd_method_load(&server->method, &server->program, server->method.name, config->arena,
-                                        config->arena_capacity, &config->kept->tracer, error);
-    server->loaded = status == ETD_LINK_STATUS_OK;
+    etd_status status = run->keeps_state ? ETD_LINK_STATUS_OK : load_method(server, error);
     if (run->stream || run->crash || config->port->alive != NULL) {
         server->method.between = between_instructions;
         server->method.between_context = server;
@@ -450,6 +473,12 @@ _Static_assert((uint32_t)ETD_LINK_DEBUG_LEVEL_INTERMEDIATE_OUTPUTS ==
 static void init_tracer(etd_server *server) {
     const etd_server_config *config = &server->config;
     etd_tracer *tracer = &config->kept->tracer;
+    if (server->run.continues) {
+        etd_log_recycle(tracer); /* the method that keeps its state has names in this log */
+        etd_set_bundled_input_index(tracer, server->run.bundled_input);
+        start_stream(server);
+        return;
+    }
     etd_tracer_init(tracer, config->trace, server->run.trace_capacity, config->port->ticks,
                     config->port->context);
     etd_set_debug_buffer(tracer, config->debug, config->debug_capacity);
@@ -465,12 +494,18 @@ static void init_tracer(etd_server *server) {
 void etd_server_start_run(etd_server *server) {
     const etd_server_config *config = &server->config;
     etd_server_stop_download(server);
-    etd_server_clear_postmortem(server);
-    etd_stack_paint(config->port);
+    if (!server->run.continues) {
+        etd_server_clear_postmortem(server); /* and the tracer with it */
+    }
     etd_server_quiet(server, true);
-    config->port->restart_clock(config->port->context);
-    server->run.seen_at = 0;
-    server->epoch++;
+    if (server->run.continues) {
+        server->run.seen_at = etd_server_ticks(server);
+    } else {
+        etd_stack_paint(config->port);
+        config->port->restart_clock(config->port->context);
+        server->run.seen_at = 0;
+        server->epoch++;
+    }
     init_tracer(server);
     const etd_more_tracers *more = config->port->more_tracers;
     if (more != NULL) {
@@ -495,7 +530,10 @@ void etd_server_start_run(etd_server *server) {
 
 /* Checks the options of a run, one byte each, which follow the trace limit in the body. */
 static etd_status check_options(const etd_port *port, const uint8_t *options, etd_error *error) {
-    const uint8_t crash = port->crash != NULL ? ETD_LINK_RUN_FLAG_CRASH : 0u;
+    uint32_t flags = ETD_LINK_RUN_FLAG_STREAM | (port->crash != NULL ? ETD_LINK_RUN_FLAG_CRASH : 0u);
+    if (port->more_tracers == NULL && (options[3] & ETD_LINK_RUN_FLAG_CONTINUE) != 0) {
+        flags |= ETD_LINK_RUN_FLAG_CONTINUE | ETD_LINK_RUN_FLAG_KEEP_STATE;
+    }
     const struct {
         const char *name;
         uint8_t largest;
@@ -503,7 +541,7 @@ static etd_status check_options(const etd_port *port, const uint8_t *options, et
         {"debug level", ETD_LINK_DEBUG_LEVEL_INTERMEDIATE_OUTPUTS},
         {"profiling level", ETD_LINK_PROFILING_LEVEL_ALL_EVENTS},
         {"policy for a full log", ETD_LINK_WHEN_FULL_DROP_OLDEST_RUNS},
-        {"flags", (uint8_t)(ETD_LINK_RUN_FLAG_STREAM | crash)},
+        {"flags", (uint8_t)(options[3] & flags)},
     };
     for (uint32_t i = 0; i < RUN_OPTIONS; i++) {
         if (options[i] > known[i].largest) {
@@ -513,12 +551,17 @@ static etd_status check_options(const etd_port *port, const uint8_t *options, et
     return ETD_LINK_STATUS_OK;
 }
 
-static etd_status check_run(const etd_server *server, uint32_t count, etd_error *error) {
+static etd_status check_run(const etd_server *server, uint32_t count, bool continues, etd_error *error) {
     if (count == 0) {
         return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, 0, "the number of executions is 0", NULL);
     }
     if (server->state == ETD_LINK_STATE_IDLE) {
         return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "no model loaded", NULL);
+    }
+    /* RESET of a postmortem takes the tracer's memory away. */
+    if (continues && (server->state != ETD_LINK_STATE_DONE || server->run.error.status != ETD_LINK_STATUS_OK ||
+                      server->config.kept->tracer.buffer == NULL)) {
+        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "no completed run to continue", NULL);
     }
     for (uint32_t i = 0; i < server->input_count; i++) {
         if (!server->inputs[i].ready) {
@@ -546,12 +589,13 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
         return etd_fail(error, ETD_LINK_STATUS_BAD_REQUEST, RUN_SIZE, "wrong body size", NULL);
     }
     const uint8_t *options = request->body + 12;
+    const bool continues = (options[3] & ETD_LINK_RUN_FLAG_CONTINUE) != 0;
     etd_status status = check_options(server->config.port, options, error);
     if (status == ETD_LINK_STATUS_OK) {
         status = check_counters(server, counters, counter_count, error);
     }
     if (status == ETD_LINK_STATUS_OK) {
-        status = check_run(server, count, error);
+        status = check_run(server, count, continues, error);
     }
     if (status != ETD_LINK_STATUS_OK) {
         return status;
@@ -559,12 +603,19 @@ etd_status etd_server_run(etd_server *server, etd_request *request, etd_writer *
     uint32_t capacity = server->config.trace_capacity;
     capacity = limit > 0 && limit < capacity ? limit : capacity;
     bool stream = (options[3] & ETD_LINK_RUN_FLAG_STREAM) != 0 && capacity >= ETD_LOG_HEADER_SIZE;
+    capacity = stream ? capacity - ETD_LOG_HEADER_SIZE : capacity;
+    if (continues) { /* the tracer does not begin anew, so its memory stays as it is */
+        capacity = run->trace_capacity;
+        stream = run->stream;
+    }
     *run = (etd_run){
         .id = id,
         .count = count,
-        .trace_capacity = stream ? capacity - ETD_LOG_HEADER_SIZE : capacity,
+        .trace_capacity = capacity,
         .stream = stream,
         .crash = (options[3] & ETD_LINK_RUN_FLAG_CRASH) != 0,
+        .continues = continues,
+        .keeps_state = (options[3] & ETD_LINK_RUN_FLAG_KEEP_STATE) != 0,
         .debug_level = options[0],
         .profiling_level = options[1],
         .when_full = options[2],

@@ -166,7 +166,7 @@ def output_checks(subject: Subject) -> Iterator[Check]:
             limit=0.0,
             unit="elements",
             passed=differing == 0,
-            reason=reason,
+            reason=reason + output.note,
         )
 
 

@@ -55,8 +55,17 @@ RUNTIME: Final = EXECUTORCH.runtime
 KERNELS: Final = "its portable, quantized and Cortex-M kernels (CMSIS-NN)"
 """How results name whose code runs: ``ExecuTorch of Arm's kit 26.03 with its ... kernels``."""
 
-_OF_THE_FIRMWARE: Final = ("flash", "baud", "placed", "stream", "trace_limit", "energy", "counters")
-_OF_THE_LOG: Final = ("values", "profile", "when_full")
+_OF_THE_FIRMWARE: Final = (
+    "flash",
+    "baud",
+    "placed",
+    "stream",
+    "trace_limit",
+    "energy",
+    "counters",
+    "steps",
+)
+_OF_THE_LOG: Final = ("values", "profile", "when_full", "state")
 
 
 def needed_programs(_board: Board) -> list[tuple[str, str | None, str]]:

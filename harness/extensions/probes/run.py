@@ -38,7 +38,10 @@ from harness.runs.run import RunPlan, RunRecorder, plan_run
 from harness.runs.source import EvaluatedRun, interpret_delegates
 from harness.target.selection import Chosen
 
-_NEEDS_A_LINK = ("energy", "inputs", "flash", "baud", "placed", "stream", "trace_limit", "seed")
+_NEEDS_A_LINK = (
+    *("energy", "inputs", "flash", "baud", "placed", "stream", "trace_limit", "seed", "steps"),
+    "state",
+)
 """Fields of a request that the host can only carry out over a link."""
 
 

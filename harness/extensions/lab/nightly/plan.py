@@ -312,7 +312,7 @@ def _check_models(plan: NightlyPlan, document: Document) -> None:
             raise UsageError(f"{where}: duplicate model {model.label!r}")
         known.add(model.label)
         options = options_of(plan, model)
-        missing = [file for file in options.files() if not (path_of(document, file)).is_file()]
+        missing = [file for file in options.files() if not path_of(document, file).exists()]
         for variant in plan.variants:
             file = model_file(document, model, variant)
             if not file.is_file():

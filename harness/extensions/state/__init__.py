@@ -1,0 +1,1 @@
+"""Models with a state: sequences of inputs, and mutable buffers that begin anew."""
