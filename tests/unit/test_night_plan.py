@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,6 +123,52 @@ def test_a_dry_run_prints_the_schedule_and_does_nothing(
     assert said.code == 0, said.err
     lines = [line.split() for line in said.out.splitlines()]
     assert ["native-1", "2", "native", "small_int8", "only", "2"] in lines
-    assert "2 steps on 1 units" in said.out
+    assert "2 steps on 1 unit;" in said.out
     assert not (tmp_path / "out").exists()
     assert etharness("nightly", plan, "--only", "x/*").code == 2
+
+
+RACK = """
+schema = 1
+output = "out"
+[[board]]
+board = "nucleo-f446re"
+[[board]]
+board = "qemu-microbit"
+[[board]]
+board = "native"
+[[model]]
+file = "small_int8.pte"
+[[model]]
+file = "kws_f32.pte"
+boards = ["qemu-microbit", "native"]
+"""
+
+
+def test_a_dry_run_finds_what_would_fail_in_every_run(
+    tmp_path: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    plan = written_plan(tmp_path, RACK, models=("small_int8", "kws_f32"))
+    lab = tmp_path / "units.toml"
+    unit = '[[unit]]\nid = "{}"\nboard = "{}"\nport = "{}"\n'
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        open_port = f"socket://127.0.0.1:{server.getsockname()[1]}"
+        missing = str(tmp_path / "ttyACM0")
+        nucleos = [
+            unit.format(f"nuc-{n}", "nucleo-f446re", p)
+            for n, p in ((1, open_port), (2, "socket://127.0.0.1:9"), (3, missing))
+        ]
+        lab.write_text("schema = 1\n" + "".join(nucleos))
+        told = etharness("nightly", plan, "--units", lab, "--dry-run")
+    found = [line for line in told.out.splitlines() if line.startswith(("test: ", "link: "))]
+    assert re.match(r"test: qemu-microbit cannot run \S+/kws_f32.pte: model: [\d,]+ b", found[0])
+    assert found[1:] == [
+        "link: nuc-2: cannot reach socket://127.0.0.1:9: Connection refused",
+        f"link: nuc-3: serial port {missing} does not exist",
+    ]
+    assert (told.code, (tmp_path / "out").exists()) == (2, False)
+    lab.write_text("schema = 1\n" + unit.format("nat-1", "native", open_port))
+    plan.write_text(PLAN)
+    told = etharness("nightly", plan, "--units", lab)
+    assert told.code == 2
+    assert "native runs on this host, and nat-1 has a port" in told.err

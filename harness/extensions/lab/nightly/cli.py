@@ -82,16 +82,19 @@ def command(
 
     An unfinished nightly run is resumed.
     """
+    from harness.extensions.lab.nightly.beforehand import misfits
     from harness.extensions.lab.nightly.live import ProgressPrinter, show_night, show_schedule
     from harness.extensions.lab.nightly.night import prepare
 
     prepared = prepare(plan, units, patterns)
     if dry_run:
         show_schedule(output.console(), prepared.all_steps, str(prepared.output))
-        return 0
+        return _show_mistakes(prepared, output)
     if quarantine_status:
         return _quarantine_status(prepared, output)
     printer = ProgressPrinter(len(prepared.all_steps), quiet=output.json or output.verbosity < 0)
+    for trouble in misfits(prepared):
+        print_message(f"warning: {trouble.message}", error=True)
     document = _run(prepared, units, printer, site, fresh=fresh)
     if output.json:
         output.print_json(document)
@@ -137,6 +140,19 @@ def _run(
         updates = f"{live.failures} of {live.updates} updates of the site failed"
         print_message(f"warning: {site}: {updates}, the last one: {live.reason}", error=True)
     return document
+
+
+def _show_mistakes(prepared: Prepared, output: OutputOptions) -> int:
+    """Print what would fail in every run that it concerns; return the exit code of the worst."""
+    from harness.extensions.lab.nightly.beforehand import misfits, unreachable
+    from harness.extensions.lab.nightly.verdict import exit_code_of
+    from harness.report.terminal import show_line
+
+    found = [*misfits(prepared), *unreachable(prepared.units)]
+    for trouble in found:
+        show_line(output.console(), f"{trouble.owner}: {trouble.message}", style="bold red")
+        show_line(output.console(), f"  try: {trouble.hint}")
+    return exit_code_of((), (), found)
 
 
 def _quarantine_status(prepared: Prepared, output: OutputOptions) -> int:

@@ -29,6 +29,7 @@ from harness.records.nightly import (
 from harness.records.result import encode, now_utc
 from harness.report.nightly import counts_sentence, tables
 from harness.report.terminal import show_line, show_table
+from harness.report.words import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,7 +85,8 @@ def show_schedule(console: Console, steps: Sequence[NightlyStep], output: str) -
     headers = ["unit", "", "board", "model", "variant", "repeat"]
     show_table(console, headers, rows, title="Schedule", numbers=(1, 5))
     units = len(places)
-    show_line(console, f"{len(steps)} steps on {units} units; nights are kept in {output}")
+    what = f"{counted(len(steps), 'step')} on {counted(units, 'unit')}"
+    show_line(console, f"{what}; nights are kept in {output}")
 
 
 def show_night(console: Console, night: NightDocument, *, verbosity: int = 0) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -425,8 +425,10 @@ def units_of(plan: NightlyPlan, document: Document, units_file: Path | None) -> 
                     hint="remove count, or remove units and fixtures",
                 )
             chosen = _chosen(planned, board, lab(), where)
+            _check_ports(chosen, board, where)
             found += [NightUnit(unit.id, board, file, unit, images) for unit in chosen]
         elif planned.count is None and (others := has_lab and _units_of_type(board, lab())):
+            _check_ports(others, board, where)
             found += [NightUnit(unit.id, board, file, unit, images) for unit in others]
         else:
             names = [f"{board.name}-{number + 1}" for number in range(planned.count or 1)]
@@ -464,6 +466,16 @@ def _chosen(planned: PlannedBoards, board: Board, lab: tuple[Unit, ...], where: 
             "add one",
         )
     return chosen
+
+
+def _check_ports(units: Sequence[Unit], board: Board, where: str) -> None:
+    """Check that units of a board that runs on this host have no port, with which no run begins."""
+    serial = isinstance(board.target, SerialTarget)
+    if wrong := [unit.id for unit in units if unit.port is not None and not serial]:
+        raise UsageError(
+            f"{where}: {board.name} runs on this host, and {', '.join(wrong)} has a port",
+            hint="remove port from its entry in units.toml",
+        )
 
 
 def _units_of_type(board: Board, units: Iterable[Unit]) -> list[Unit]:

@@ -315,7 +315,7 @@ def _causes(
             worse = {key: found for key, found in worse.items() if key not in steps}
         elif state == "infrastructure":
             command = _words("etharness lab health", *units[:_MOST_NAMED])
-        elif same[0].attempts:
+        elif state != "set-up" and same[0].attempts:
             run = Path(directory, same[0].attempts[-1].directory)
             command = _words("etharness check", str(run))
         causes.append(
