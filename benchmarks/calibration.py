@@ -319,6 +319,15 @@ def _indexed(name: str) -> Iterator[Arguments]:
                     yield [Out((rows, width)), TensorList([index]), floats(count, width), False]
                 case "scatter.src" | "scatter_add":
                     yield [table, 0, many, floats(count, width), shape]
+                case "scatter_reduce.two":
+                    for kind in ("sum", "mean"):
+                        yield [table, 0, many, floats(count, width), kind, True, shape]
+                case "_embedding_bag" | "_embedding_bag_forward_only":
+                    starts = np.arange(0, count, 2)[:TILE]  # repeated they would not be sorted
+                    for mode in (0, 1):
+                        bags = [Out((len(starts),), np.int64) for _ in range(2)]
+                        outs = [Out((len(starts), width)), Out((count,), np.int64), *bags]
+                        yield [table, index, starts, False, mode, False, None, False, -1, *outs]
                 case "scatter.value":
                     yield [table, 0, many, 0.5, shape]
     for shape in CUBES if name == "index" else ():
@@ -535,6 +544,15 @@ def _images(name: str) -> Iterator[Arguments]:
                 for k, s, p, sizes in ((2, 2, 0, halves), (3, 1, 1, shape)):
                     outs = Out(sizes), Out(sizes, np.int64)
                     yield [x, [k, k], [s, s], [p, p], [1, 1], False, *outs]
+            case "avg_pool3d.out":
+                for k in ([1, 2, 2], [c, 1, 1]):
+                    out = Out((n, c // k[0], h // k[1], w // k[2]))
+                    yield [x, k, k, [0, 0, 0], False, True, None, out]
+            case "max_pool3d_with_indices.out":
+                for k in ([1, 2, 2], [c, 1, 1]):
+                    pooled = n, c // k[0], h // k[1], w // k[2]
+                    outs = Out(pooled), Out(pooled, np.int64)
+                    yield [x, k, k, [0, 0, 0], [1, 1, 1], False, *outs]
             case "upsample_bilinear2d.out":
                 yield [x, [2 * h, 2 * w], False, 2.0, 2.0, Out(large)]
             case "upsample_bilinear2d.vec_out":
@@ -816,7 +834,7 @@ def _quantized(name: str) -> Iterator[Arguments]:
             case "choose_qparams.Tensor_out":
                 yield [f, -128, 127, 1e-5, CHAR, Out((1,), np.float64), Out((1,), np.int64)]
     rng = np.random.default_rng(7)
-    for rows, width in TALL if "embedding_" in base else ():
+    for rows, width in TALL if base.startswith("embedding_") else ():
         pack = {"2": 4, "4": 2, "b": 1}[base[len("embedding_")]]
         table = rng.integers(0, 255, (rows, width)).astype(np.uint8)
         for count in (1, 3, rows):

@@ -138,6 +138,10 @@ def graph(generator: torch.Generator) -> Tensors:
     return torch.randn(5, 4, generator=generator), edges
 
 
+def texts(generator: torch.Generator) -> Tensors:
+    return torch.randint(0, 20, (3, 4), generator=generator), torch.tensor([0, 5, 5])
+
+
 def boxes(generator: torch.Generator) -> Tensors:
     corners = torch.rand(6, 2, generator=generator)
     return (torch.cat([corners, corners + torch.rand(6, 2, generator=generator)], 1),)
@@ -194,6 +198,14 @@ MEMBERS: dict[str, Member] = {
     "kept_edges": Member(zoo.KeptEdges, normal((1, 3, 6, 8)), "preserved"),
     "panorama": Member(zoo.Panorama, LINE),
     "spatial_transformer": Member(zoo.SpatialTransformer, IMAGE),
+    "spatial_transformer_bicubic": Member(
+        partial(zoo.SpatialTransformer, "bicubic"), positive((1, 1, 8, 8))
+    ),
+    "video_clip": Member(zoo.VideoClip, normal((1, 2, 5, 8, 8))),
+    "local_response": Member(zoo.LocalResponse, PICTURE),
+    "grouped": Member(zoo.GroupedFilters, normal((1, 8, 7, 9))),
+    "transposed": Member(zoo.TransposedFilters, normal((1, 4, 4, 3))),
+    "photograph_224": Member(zoo.Photograph, normal((1, 3, 224, 224))),
     "broadcast_products": Member(zoo.BroadcastProducts, normal((3, 5, 4))),
     "tcn": Member(signals.TemporalNetwork, LINE),
     "wavenet_gate": Member(signals.GatedTemporal, LINE),
@@ -206,6 +218,8 @@ MEMBERS: dict[str, Member] = {
     "group_norm": Member(signals.GroupNormNet, PICTURE),
     "pooled_pyramid": Member(signals.PooledPyramid, normal((1, 2, 6, 6))),
     "graph_layer": Member(signals.GraphLayer, graph),
+    "neighbour_statistics": Member(signals.NeighbourStatistics, graph),
+    "bag_of_words": Member(signals.BagOfWords, texts),
     "recommender": Member(signals.Recommender, integers(16, (2, 5), (2, 5))),
     "ring_buffer": Member(signals.RingBuffer, normal((2,)), runs=4),
     "counting": Member(signals.CountingClassifier, normal((3, 7))),
@@ -241,6 +255,7 @@ MEMBERS: dict[str, Member] = {
             ("encoder_int8", zoo.EncoderLayer, normal((1, 5, 16))),
             ("style_block_int8", zoo.StyleBlock, PICTURE),
             ("pooled_audio_int8", signals.PooledAudio, normal((2, 2, 32))),
+            ("grouped_int8", zoo.GroupedFilters, normal((1, 8, 7, 9))),
             ("difference_int8", zoo.Difference, normal((1, 3, 8, 8))),
         )
     },

@@ -412,8 +412,9 @@ class Panorama(nn.Module):
 class SpatialTransformer(nn.Module):
     """Predicts how an image is turned, and samples it at the turned positions."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: str = "bilinear") -> None:
         super().__init__()
+        self.mode, self.reach = mode, 1.5 if mode == "bilinear" else 1.25
         self.look = nn.Linear(64, 6)
         nn.init.normal_(self.look.weight, 0.0, 0.02)
         with torch.no_grad():
@@ -422,8 +423,9 @@ class SpatialTransformer(nn.Module):
     def forward(self, x: torch.Tensor) -> Tensors:
         turn = self.look(x.flatten(1)).reshape(-1, 2, 3)
         grid = F.affine_grid(turn, list(x.shape), align_corners=False)
-        smooth = F.grid_sample(x, grid, padding_mode="border", align_corners=False)
-        return smooth, F.grid_sample(x, grid * 1.5, mode="nearest", align_corners=True)
+        smooth = F.grid_sample(x, grid, self.mode, padding_mode="border", align_corners=False)
+        other = "nearest" if self.mode == "bilinear" else self.mode
+        return smooth, F.grid_sample(x, grid * self.reach, other, align_corners=True)
 
 
 class BroadcastProducts(nn.Module):
@@ -463,3 +465,67 @@ class Difference(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.first(x) - self.second(x)
         return self.head(F.max_pool2d(y, 3, 2, ceil_mode=True))
+
+
+class VideoClip(nn.Module):
+    """Convolutions and pools of volumes: what moves in a few frames."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv3d(2, 4, 3, padding=1, stride=(1, 2, 1)), nn.BatchNorm3d(4)
+        self.second = nn.Conv3d(4, 6, (2, 3, 3), groups=2, dilation=(2, 1, 1), padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.max_pool3d(F.relu(self.norm(self.first(x))), (1, 2, 2))
+        return F.avg_pool3d(self.second(y), 2, 2, 1, ceil_mode=True).flatten(1)
+
+
+class LocalResponse(nn.Module):
+    """Normalization over neighbouring channels, as in AlexNet: exported with avg_pool3d."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filter, self.norm = nn.Conv2d(3, 6, 3), nn.LocalResponseNorm(3, 0.1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.max_pool2d(self.norm(F.relu(self.filter(x))), 2)
+
+
+class GroupedFilters(nn.Module):
+    """Convolutions in groups: some channels in each, and several outputs of each channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.groups = nn.Conv2d(8, 16, 3, padding=1, groups=4)
+        self.each = nn.Conv2d(16, 32, 3, stride=2, groups=16, bias=False)
+        self.wide = nn.Conv2d(32, 4, (1, 3), dilation=(1, 1), groups=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.wide(F.relu(self.each(F.relu(self.groups(x)))))
+
+
+class TransposedFilters(nn.Module):
+    """Transposed convolutions: overlapping and separate, with gaps, in groups and of lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.overlap = nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1)
+        self.apart = nn.ConvTranspose2d(6, 4, 2, stride=3, groups=2, output_padding=(1, 0))
+        self.gaps = nn.ConvTranspose2d(4, 2, 3, dilation=2, bias=False)
+        self.line = nn.ConvTranspose1d(2, 3, 4, stride=2, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.line(self.gaps(self.apart(F.relu(self.overlap(x)))).mean(2))
+
+
+class Photograph(nn.Module):
+    """A classifier of images of 224 by 224 pixels, which take 602,112 bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.filter = nn.Conv2d(3, 8, 8, stride=8), nn.Conv2d(8, 8, 3, groups=8)
+        self.classifier = nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.filter(F.relu(self.patches(x))))
+        return self.classifier(F.adaptive_avg_pool2d(y, 1).flatten(1))

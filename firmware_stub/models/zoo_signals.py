@@ -376,3 +376,31 @@ class MixedTypes(nn.Module):
         kept = torch.where(torch.isfinite(x), x, counts)
         mixed = torch.logaddexp(kept, level) * torch.eye(4)[:3]
         return doubled, total, same, mixed
+
+
+class BagOfWords(nn.Module):
+    """Mean, largest and weighted embeddings of the words of texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = nn.EmbeddingBag(20, 6, mode="mean", padding_idx=0)
+        self.peak = nn.EmbeddingBag(20, 6, mode="max")
+        self.sum, self.weight = nn.EmbeddingBag(20, 6, mode="sum"), nn.Linear(6, 1)
+
+    def forward(self, words: torch.Tensor, starts: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        weights = torch.sigmoid(self.weight(self.peak.weight)).flatten()[words]
+        bags = self.mean(words), self.peak(words), self.sum(words, per_sample_weights=weights)
+        return torch.cat(bags, 1), self.mean(words.flatten(), starts)
+
+
+class NeighbourStatistics(nn.Module):
+    """What the edges of a graph bring to its nodes: means, extremes, products and counts."""
+
+    def forward(self, x: torch.Tensor, edges: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        to = edges[1][:, None].expand(-1, x.shape[1])
+        sent = x[edges[0]]
+        mean = x.scatter_reduce(0, to, sent, "mean")
+        peak = x.scatter_reduce(0, to, sent, "amax", include_self=False)
+        low = x.scatter_reduce(0, to, sent, "amin")
+        counts = torch.ones_like(to).scatter_reduce(0, to, torch.ones_like(to), "sum")
+        return mean, peak - low, x.scatter_reduce(0, to, sent, "prod"), counts

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.oracle.strategies import floats, oracle, seeds
+from tests.oracle.strategies import edges, floats, oracle, seeds
 from tests.support.kernels import Out, run
+from tests.support.portable import run_portable
 from tests.support.torch_calls import check
 
 torch = pytest.importorskip("torch")
@@ -88,11 +89,11 @@ def test_adaptive_pooling(etstub: ct.CDLL, data: st.DataObject) -> None:
     check(etstub, "aten::adaptive_max_pool2d.out", [x, size], expected)
 
 
-MODES, PADDINGS = ("bilinear", "nearest"), ("zeros", "border", "reflection")
+MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
 @oracle
-@given(st.data(), st.integers(0, 1), st.integers(0, 2), st.booleans())
+@given(st.data(), st.integers(0, 2), st.integers(0, 2), st.booleans())
 def test_sampling_at_a_grid(
     etstub: ct.CDLL, data: st.DataObject, mode: int, padding: int, corners: bool
 ) -> None:
@@ -111,6 +112,26 @@ def test_positions_that_are_not_finite_are_outside(etstub: ct.CDLL) -> None:
     for padding, expected in ((0, 0.0), (1, 1.0), (2, 1.0)):
         found = run(etstub, "aten::grid_sampler_2d", x, grid, 0, padding, False, Out((1, 1, 1, 4)))
         np.testing.assert_array_equal(found, np.full((1, 1, 1, 4), expected, np.float32))
+
+
+@oracle
+@given(st.data(), st.integers(0, 2), st.booleans(), st.sampled_from([1, 1e3, 1e30]))
+def test_bicubic_samples_of_any_numbers(
+    etstub: ct.CDLL, data: st.DataObject, padding: int, corners: bool, scale: float
+) -> None:
+    """ExecuTorch has NaN where a position is beyond the range of int64; PyTorch has not."""
+    size = data.draw(st.sampled_from([(1, 1), (1, 4), (5, 2)]))
+    x = edges(data.draw(seeds), (1, 2, *size), np.float32)
+    grid = edges(data.draw(seeds), (1, 2, 3, 2), np.float32) * np.float32(scale)
+    arguments = [x, grid, 2, padding, corners]
+    tensors = torch.from_numpy(x), torch.from_numpy(grid)
+    expected = torch.nn.functional.grid_sample(*tensors, MODES[2], PADDINGS[padding], corners)
+    check(etstub, "aten::grid_sampler_2d.out", arguments, expected, data)
+    if scale < 1e30:
+        [theirs] = run_portable("aten::grid_sampler_2d.out", *arguments, Out((1, 2, 2, 3))) or [
+            None
+        ]
+        np.testing.assert_allclose(expected.numpy(), theirs, rtol=1e-5, atol=1e-5)
 
 
 @oracle

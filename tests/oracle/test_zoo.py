@@ -19,13 +19,14 @@ from benchmarks.operators import PAGE, read_networks
 from harness import HarnessError
 from tests.sim.test_models_on_boards import signatures
 from tests.support.boards import started
-from tests.support.zoo import BEYOND, compare, execute, exported, run, runs, script
+from tests.support.zoo import BEYOND, LARGE, compare, execute, exported, run, runs, script
 
 pytestmark = pytest.mark.oracle
 EMULATED = "qemu-mps2-an385"
 SAMPLE = 6
 NATIVE_SAMPLE = 16
 NETWORKS = list(script()["MEMBERS"])
+SMALL = [name for name in NETWORKS if name not in LARGE]
 PORTABLE = [
     name for name, member in script()["MEMBERS"].items() if not member.exact and name not in BEYOND
 ]
@@ -61,7 +62,7 @@ def test_the_page_lists_no_other_networks() -> None:
 
 def test_a_sample_computes_the_same_on_an_emulated_core() -> None:
     with started(EMULATED, deadline_s=60) as bench:
-        for name in sample(NETWORKS):
+        for name in sample(SMALL):
             compare(name, execute(bench, name))
 
 
@@ -75,6 +76,12 @@ def test_executorch_logs_the_same_events(name: str, tmp_path: Path) -> None:
             compare(name, [np.load(file) for file in files])
     assert traces[0] == traces[1]
     assert len(traces[0]) == 1 + runs(name)
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_inputs_on_this_host(name: str, tmp_path: Path) -> None:
+    run("native", name, tmp_path / "run")
+    compare(name, [np.load(file) for file in sorted(tmp_path.glob("run/run/outputs/*.npy"))])
 
 
 @pytest.mark.parametrize("name", ["channels_last", "channels_last_norm"])

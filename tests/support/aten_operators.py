@@ -112,6 +112,32 @@ INDEXED = {
         ROWS, 0, ROW_INDEX, floats(1, 3), Out((2, 3)), accepts="2 type, 3 size0, 3 size1"
     ),
     "scatter.value_out": call(ROWS, 0, ROW_INDEX, 0.5, Out((2, 3)), accepts="2 size0, 2 type"),
+    "scatter_reduce.two_out": call(
+        ROWS,
+        0,
+        ROW_INDEX,
+        floats(1, 3),
+        "mean",
+        False,
+        Out((2, 3)),
+        accepts="2 type, 3 size0, 3 size1",
+    ),
+    **{
+        f"_embedding_bag{name}.out": call(
+            floats(4, 3),
+            np.array([1, 0, 3, 3]),
+            np.array([0, 1]),
+            False,
+            0,
+            False,
+            floats(4),
+            False,
+            2,
+            *[Out((2, 3)), Out((4,), np.int64), Out((2,), np.int64), Out((2,), np.int64)],
+            accepts="0 size0, 1 type, 2 type, 3 *, 5 *, 10 *, 11 *, 12 *",
+        )
+        for name in ("", "_forward_only")
+    },
     "scatter_add.out": call(
         ROWS, 0, ROW_INDEX, floats(1, 3), Out((2, 3)), accepts="2 type, 3 size0, 3 size1"
     ),

@@ -37,6 +37,8 @@ CUBE = floats(2, 3, 4)
 TABLE = floats(4, 3)
 INDICES = np.array([[1, 0], [3, 2]])
 POOL: list[Any] = [[2, 2], [2, 2], [0, 0]]
+VOLUME = floats(2, 3, 4, 2, 4)
+POOL3: list[Any] = [[2, 2, 2], [2, 2, 2], [0, 0, 0]]
 PLAIN: list[Any] = [[1, 1], [0, 0], [1, 1]]  # stride, padding and dilation
 
 
@@ -110,6 +112,9 @@ ATEN = {
         accepts="0 deeper, 0 flatter, 3 range, 4 range",
     ),
     "avg_pool2d.out": call(IMAGE, *POOL, False, True, None, Out((2, 3, 2, 3)), accepts="0 size3"),
+    "avg_pool3d.out": call(
+        VOLUME, *POOL3, False, True, None, Out((2, 3, 2, 1, 2)), accepts="0 size2, 0 size3, 0 size4"
+    ),
     "bmm.out": call(CUBE, floats(2, 4, 5), Out((2, 3, 5))),
     "cat.out": call(TensorList([ROWS, ROWS]), 0, Out((4, 3))),
     "clamp.out": call(ROWS, -1.0, 1.0, Out((2, 3))),
@@ -139,6 +144,15 @@ ATEN = {
     "gelu.out": call(ROWS, "none", Out((2, 3))),
     "hardtanh.out": call(ROWS, -1.0, 1.0, Out((2, 3))),
     "leaky_relu.out": call(ROWS, 0.1, Out((2, 3))),
+    "max_pool3d_with_indices.out": call(
+        VOLUME,
+        *POOL3,
+        [1, 1, 1],
+        False,
+        Out((2, 3, 2, 1, 2)),
+        Out((2, 3, 2, 1, 2), np.int64),
+        accepts="0 size2, 0 size3, 0 size4",
+    ),
     "max_pool2d_with_indices.out": call(
         IMAGE,
         *POOL,
@@ -284,7 +298,23 @@ DIM_ORDER = {
         ROWS, False, [0, 1], Out((2, 3)), accepts="0 type, 1 *, 2 *, 3 type"
     ),
 }
-VARIANTS = [(f"aten::{name}", value) for name, value in aten_operators.MASK_INDEXES.items()]
+VARIANTS = [
+    *((f"aten::{name}", value) for name, value in aten_operators.MASK_INDEXES.items()),
+    (
+        "aten::convolution.out",
+        call(
+            VOLUME,
+            floats(4, 3, 2, 2, 3),
+            floats(4),
+            *([number] * 3 for number in (1, 0, 1)),
+            False,
+            [0, 0, 0],
+            1,
+            Out((2, 4, 3, 1, 2)),
+            accepts="7 *",
+        ),
+    ),
+]
 """Further calls of operators, for what a kernel does apart from the others."""
 
 CALLS = {

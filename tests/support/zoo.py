@@ -21,11 +21,18 @@ RELATIVE, ABSOLUTE = 1e-5, 1e-6
 BEYOND = {
     "heat_map_peaks": r"aten::(adaptive_max_pool2d\.out|sort\.values)",
     "adaptive_peaks": r"aten::(adaptive_max_pool2d|exp2)\.out",
+    "video_clip": r"aten::max_pool3d_with_indices\.out",
+    "local_response": r"aten::avg_pool3d\.out",
+    "neighbour_statistics": r"aten::scatter_reduce\.two_out",
+    "bag_of_words": r"aten::_embedding_bag_forward_only\.out",
     "bit_unpacker": r"aten::__[lr]shift__\.Scalar_out",
     "channels_last_norm": "is_contiguous_dim_order",
 }
 """Networks that ExecuTorch's portable kernels do not take: some need operators that have none, one
 has batch normalization of images with adjacent channels."""
+
+LARGE = ("photograph_224",)
+"""Networks with an input that emulated boards take no upload of."""
 
 
 @cache

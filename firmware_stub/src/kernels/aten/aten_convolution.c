@@ -4,6 +4,7 @@
 #include "../support/convolution.h"
 #include "../support/float_products.h"
 #include "../support/window.h"
+#include "volumes.h"
 
 bool etd_read_convolution(const etd_call *call, etd_convolution *conv) {
     const etd_tensor *weight = etd_arg_tensor(call, 1);
@@ -108,6 +109,10 @@ static void convolve(const etd_convolution *conv) {
 
 static const char *convolution(const etd_call *call) {
     etd_convolution conv = {.transposed = false};
+    const etd_tensor *input = etd_arg_tensor(call, 0);
+    if (input != NULL && input->ndim == 5) {
+        return etd_convolve_volumes(call);
+    }
     const char *refusal = read_arguments(call, &conv);
     if (refusal != NULL) {
         return refusal;

@@ -6,7 +6,7 @@
 #include "../support/window.h"
 
 /* As PyTorch numbers them. */
-enum { BILINEAR, NEAREST };
+enum { BILINEAR, NEAREST, BICUBIC };
 enum { ZEROS, BORDER, REFLECTION };
 
 typedef struct {
@@ -30,10 +30,14 @@ static float reflect(float place, int32_t size, bool at_centers) {
     return fmodf(flips, 2.0f) == 0.0f ? low + rest : low + span - rest;
 }
 
-/* Returns a position in pixels. NaN counts as a position outside. */
+/* Returns a position in pixels. */
 static float place_of(const etd_sampler *sampler, float position, int32_t size) {
-    float place = sampler->align_corners ? (position + 1.0f) / 2.0f * (float)(size - 1)
-                                         : ((position + 1.0f) * (float)size - 1.0f) / 2.0f;
+    return sampler->align_corners ? (position + 1.0f) / 2.0f * (float)(size - 1)
+                                  : ((position + 1.0f) * (float)size - 1.0f) / 2.0f;
+}
+
+/* Applies the padding to a position in pixels. NaN counts as a position outside. */
+static float pad(const etd_sampler *sampler, float place, int32_t size) {
     if (sampler->padding == REFLECTION) {
         place = reflect(place, size, sampler->align_corners);
     }
@@ -68,6 +72,39 @@ static float sample(const etd_sampler *sampler, const float *plane, float y, flo
     return (1.0f - down) * above + down * below;
 }
 
+/* The pixels of an axis that a bicubic sample is a sum of. */
+typedef struct {
+    int32_t at[4];
+    float weight[4];
+} etd_cubic;
+
+/* A bicubic sample pads each of its pixels, not its position: NaN and infinity make all weights NaN. */
+static etd_cubic cubic_of(const etd_sampler *sampler, float place, int32_t size) {
+    const float below = floorf(place);
+    etd_cubic cubic;
+    for (int32_t i = 0; i < 4; i++) {
+        const float step = (float)(i - 1);
+        const float away = fabsf(place - below - step);
+        cubic.at[i] = (int32_t)pad(sampler, below + step, size);
+        cubic.weight[i] = i == 0 || i == 3 ? ((-0.75f * away + 3.75f) * away - 6.0f) * away + 3.0f
+                                           : (1.25f * away - 2.25f) * away * away + 1.0f;
+    }
+    return cubic;
+}
+
+static float sample_cubic(const etd_sampler *sampler, const float *plane, const etd_cubic *y,
+                          const etd_cubic *x) {
+    float sum = 0.0f;
+    for (int32_t i = 0; i < 4; i++) {
+        float line = 0.0f;
+        for (int32_t j = 0; j < 4; j++) {
+            line += x->weight[j] * pixel(sampler, plane, y->at[i], x->at[j]);
+        }
+        sum += y->weight[i] * line;
+    }
+    return sum;
+}
+
 static const char *read_arguments(const etd_call *call, etd_sampler *sampler) {
     etd_window *images = &sampler->images;
     sampler->grid = etd_arg_tensor(call, 1);
@@ -75,12 +112,10 @@ static const char *read_arguments(const etd_call *call, etd_sampler *sampler) {
     if (!etd_read_images(call, 0, 5, ETD_FLOAT, ETD_NCHW, images) || !etd_is_type(grid, ETD_FLOAT)) {
         return "supports only float32 images";
     }
-    if (!etd_arg_int(call, 2, BILINEAR, NEAREST, &sampler->mode)) {
-        return "supports only bilinear and nearest interpolation";
-    }
-    if (!etd_arg_int(call, 3, ZEROS, REFLECTION, &sampler->padding) ||
+    if (!etd_arg_int(call, 2, BILINEAR, BICUBIC, &sampler->mode) ||
+        !etd_arg_int(call, 3, ZEROS, REFLECTION, &sampler->padding) ||
         !etd_arg_bool(call, 4, &sampler->align_corners)) {
-        return "invalid padding_mode or align_corners";
+        return "invalid interpolation_mode, padding_mode or align_corners";
     }
     const int32_t *in = images->input->sizes;
     if (grid->ndim != 4 || grid->sizes[0] != in[0] || grid->sizes[3] != 2 || in[2] > ETD_AXIS_MAX ||
@@ -92,6 +127,31 @@ static const char *read_arguments(const etd_call *call, etd_sampler *sampler) {
     return etd_resize_images(images, in[1]) ? NULL : "invalid output size";
 }
 
+/* Samples all channels of an image at one position; `to` is the offset of channel 0 in the output. */
+static void sample_channels(const etd_sampler *sampler, int32_t image, float y, float x, int32_t to) {
+    const etd_tensor *input = sampler->images.input;
+    const etd_tensor *out = sampler->images.out;
+    const float *plane = etd_floats(input) + image * input->strides[0];
+    float *result = etd_out_floats(out) + to;
+    etd_cubic cubic_y;
+    etd_cubic cubic_x;
+    x = place_of(sampler, x, input->sizes[3]);
+    y = place_of(sampler, y, input->sizes[2]);
+    if (sampler->mode == BICUBIC) {
+        cubic_x = cubic_of(sampler, x, input->sizes[3]);
+        cubic_y = cubic_of(sampler, y, input->sizes[2]);
+    } else {
+        x = pad(sampler, x, input->sizes[3]);
+        y = pad(sampler, y, input->sizes[2]);
+    }
+    for (int32_t channel = 0; channel < input->sizes[1]; channel++) {
+        *result = sampler->mode == BICUBIC ? sample_cubic(sampler, plane, &cubic_y, &cubic_x)
+                                           : sample(sampler, plane, y, x);
+        plane += input->strides[1];
+        result += out->strides[1];
+    }
+}
+
 /* grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners, *, out) */
 static const char *grid_sampler(const etd_call *call) {
     etd_sampler sampler;
@@ -101,20 +161,14 @@ static const char *grid_sampler(const etd_call *call) {
     }
     const etd_window *images = &sampler.images;
     const int32_t *in = images->input->sizes;
-    const int32_t *from = images->input->strides;
     const int32_t *to = images->out->strides;
     const int32_t *at = sampler.grid->strides;
     for (int32_t n = 0; n < in[0]; n++) {
         for (int32_t row = 0; row < images->y.out; row++) {
             for (int32_t column = 0; column < images->x.out; column++) {
                 const float *position = etd_floats(sampler.grid) + n * at[0] + row * at[1] + column * at[2];
-                const float x = place_of(&sampler, position[0], in[3]);
-                const float y = place_of(&sampler, position[at[3]], in[2]);
-                for (int32_t channel = 0; channel < in[1]; channel++) {
-                    const float *plane = etd_floats(images->input) + n * from[0] + channel * from[1];
-                    etd_out_floats(images->out)[n * to[0] + channel * to[1] + row * to[2] + column * to[3]] =
-                        sample(&sampler, plane, y, x);
-                }
+                sample_channels(&sampler, n, position[at[3]], position[0],
+                                n * to[0] + row * to[2] + column * to[3]);
             }
         }
     }

@@ -138,6 +138,152 @@ static const char *scatter_value(const etd_call *call) {
     return etd_arg_scalar(call, 3, &value) ? scatter_to(call, NULL, &value, false) : "invalid value";
 }
 
+/* What scatter_reduce makes of the old and the new numbers of a place. */
+enum { SUM, PROD, MEAN, AMAX, AMIN, REDUCTIONS };
+
+typedef struct {
+    const etd_tensor *source;
+    const etd_tensor *indices;
+    etd_tensor *out;
+    int32_t kind;
+    uint8_t dim;
+    bool include_self;
+} etd_scatter;
+
+static etd_number reduced(int32_t kind, etd_number old, etd_number added) {
+    switch (kind) {
+    case PROD:
+        old.real *= added.real;
+        old.integer = (int64_t)((uint64_t)old.integer * (uint64_t)added.integer);
+        return old;
+    case AMAX:
+    case AMIN:
+        return etd_limit(old, added, kind == AMIN);
+    default:
+        old.real += added.real;
+        old.integer = (int64_t)((uint64_t)old.integer + (uint64_t)added.integer);
+        return old;
+    }
+}
+
+/* Reduces all sources into the output. `starts`: puts the number that a reduction starts with instead, which
+ * for extremes is a source. */
+static void reduce_sources(const etd_scatter *scatter, bool starts) {
+    const etd_tensor *indices = scatter->indices;
+    const etd_tensor *out = scatter->out;
+    const int32_t kind = scatter->kind;
+    etd_walk at = {0};
+    etd_walk from = {0};
+    etd_walk to = walk_beside(out, indices, scatter->dim);
+    etd_walk_add_dims(&at, indices, indices->ndim);
+    for (uint32_t d = 0; d < indices->ndim; d++) {
+        etd_walk_add(&from, indices->sizes[d], scatter->source->strides[d]);
+    }
+    for (uint32_t left = etd_numel(indices); left > 0; left--) {
+        const uint32_t index = etd_load_index(indices, at.offset, out->sizes[scatter->dim]);
+        const uint32_t place = to.offset + index * (uint32_t)out->strides[scatter->dim];
+        etd_number number = etd_load_number(scatter->source, from.offset);
+        if (!starts) {
+            number = reduced(kind, etd_load_number(out, place), number);
+        } else if (kind != AMAX && kind != AMIN) {
+            number.real = kind == PROD ? 1.0 : 0.0;
+            number.integer = kind == PROD;
+        }
+        etd_store_number(out, place, number);
+        etd_walk_next(&at);
+        etd_walk_next(&from);
+        etd_walk_next(&to);
+    }
+}
+
+/* Returns how many of a line's indexes are equal to the one at `place`; 0 if an earlier one is. */
+static int32_t count_equal(const etd_scatter *scatter, uint32_t line, int32_t place) {
+    const int32_t size = scatter->out->sizes[scatter->dim];
+    const uint32_t stride = (uint32_t)scatter->indices->strides[scatter->dim];
+    const uint32_t index = etd_load_index(scatter->indices, line + (uint32_t)place * stride, size);
+    int32_t count = 0;
+    for (int32_t i = 0; i < scatter->indices->sizes[scatter->dim]; i++) {
+        if (etd_load_index(scatter->indices, line + (uint32_t)i * stride, size) == index) {
+            if (i < place) {
+                return 0;
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Makes means of sums. Without memory for counts, the time is quadratic in the indexes along the dimension.
+ */
+static void divide_by_counts(const etd_scatter *scatter) {
+    const etd_tensor *out = scatter->out;
+    const int32_t length = scatter->indices->sizes[scatter->dim];
+    etd_tensor lines = *scatter->indices;
+    lines.sizes[scatter->dim] = length > 0 ? 1 : 0;
+    etd_walk to = walk_beside(out, &lines, scatter->dim);
+    etd_walk at = walk_beside(scatter->indices, &lines, scatter->dim);
+    for (uint32_t left = etd_numel(&lines); left > 0; left--) {
+        for (int32_t i = 0; i < length; i++) {
+            const int32_t count = count_equal(scatter, at.offset, i);
+            if (count == 0) {
+                continue;
+            }
+            const uint32_t step = (uint32_t)scatter->indices->strides[scatter->dim];
+            const uint32_t index =
+                etd_load_index(scatter->indices, at.offset + (uint32_t)i * step, out->sizes[scatter->dim]);
+            const uint32_t place = to.offset + index * (uint32_t)out->strides[scatter->dim];
+            etd_number number = etd_load_number(out, place);
+            const int64_t divisor = (int64_t)count + scatter->include_self;
+            const int64_t rest = number.integer % divisor;
+            number.real /= (double)divisor;
+            number.integer = number.integer / divisor - (rest < 0); /* rounded down */
+            etd_store_number(out, place, number);
+        }
+        etd_walk_next(&at);
+        etd_walk_next(&to);
+    }
+}
+
+static bool read_reduction(const etd_call *call, etd_scatter *scatter) {
+    static const char *const names[REDUCTIONS] = {"sum", "prod", "mean", "amax", "amin"};
+    for (scatter->kind = 0; scatter->kind < REDUCTIONS; scatter->kind++) {
+        if (etd_arg_is_text(call, 4, names[scatter->kind])) {
+            return etd_arg_bool(call, 5, &scatter->include_self);
+        }
+    }
+    return false;
+}
+
+/* scatter_reduce(self, dim, index, src, reduce, *, include_self, out) */
+static const char *scatter_reduce(const etd_call *call) {
+    const etd_tensor *self = etd_arg_tensor(call, 0);
+    etd_scatter scatter = {.source = etd_arg_tensor(call, 3), .out = etd_arg_out(call, 6)};
+    if (!etd_is_numeric(self) || self->dtype == ETD_BOOL || !etd_is_type(scatter.source, self->dtype) ||
+        !etd_is_type(scatter.out, self->dtype)) {
+        return "input, src and output differ in type, or are bool";
+    }
+    const char *refusal = read_indices(call, self, &scatter.dim, &scatter.indices);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    if (!read_reduction(call, &scatter)) {
+        return "invalid reduce or include_self";
+    }
+    if (!is_inside(scatter.indices, self, scatter.dim) ||
+        !is_inside(scatter.indices, scatter.source, ETD_MAX_DIMS) || !etd_resize_like(scatter.out, self)) {
+        return "invalid size of index, src or output";
+    }
+    etd_copy_in_order(self, scatter.out);
+    if (!scatter.include_self) {
+        reduce_sources(&scatter, true);
+    }
+    reduce_sources(&scatter, false);
+    if (scatter.kind == MEAN) {
+        divide_by_counts(&scatter);
+    }
+    return NULL;
+}
+
 /* index_select(self, dim, index, *, out): slices of one element, as often as there are indexes */
 static const char *index_select(const etd_call *call) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
@@ -438,6 +584,7 @@ ETD_ATEN_KERNEL(masked_fill, "masked_fill", "Scalar_out", 4, masked_fill)
 ETD_ATEN_KERNEL(repeat_interleave, "repeat_interleave", "Tensor_out", 3, repeat_interleave)
 ETD_ATEN_KERNEL(scatter, "scatter", "src_out", 5, scatter)
 ETD_ATEN_KERNEL(scatter_add, "scatter_add", "out", 5, scatter_add)
+ETD_ATEN_KERNEL(scatter_reduce, "scatter_reduce", "two_out", 7, scatter_reduce)
 ETD_ATEN_KERNEL(scatter_value, "scatter", "value_out", 5, scatter_value)
 
 const etd_kernel etd_aten_index_put_in_place = {"aten::index_put_", "", "native_call_index_put_", 4,

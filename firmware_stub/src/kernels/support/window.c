@@ -65,8 +65,7 @@ static bool in_range(int32_t number, int32_t min) {
     return number >= min && number <= ETD_AXIS_MAX;
 }
 
-/* Computes the output's size. Returns false if a number is out of range or the kernel does not fit. */
-static bool measure_axis(etd_axis *axis, bool ceil_mode) {
+bool etd_measure_axis(etd_axis *axis, bool ceil_mode) {
     if (!in_range(axis->in, 1) || !in_range(axis->kernel, 1) || !in_range(axis->stride, 1) ||
         !in_range(axis->pad, 0) || !in_range(axis->dilation, 1)) {
         return false;
@@ -82,7 +81,7 @@ static bool measure_axis(etd_axis *axis, bool ceil_mode) {
 }
 
 static bool measure_images(etd_window *window, int32_t channels, bool ceil_mode) {
-    return measure_axis(&window->y, ceil_mode) && measure_axis(&window->x, ceil_mode) &&
+    return etd_measure_axis(&window->y, ceil_mode) && etd_measure_axis(&window->x, ceil_mode) &&
            etd_resize_images(window, channels);
 }
 

@@ -59,6 +59,9 @@ bool etd_read_image_or_batch(const etd_call *call, uint32_t out, uint8_t dtype, 
 /* Resizes the output image to `channels` and the sizes of the axes. */
 bool etd_resize_images(etd_window *window, int32_t channels);
 
+/* Computes the output's size. Returns false if a number is out of range or the kernel does not fit. */
+bool etd_measure_axis(etd_axis *axis, bool ceil_mode);
+
 etd_taps etd_axis_taps(const etd_axis *axis, int32_t position);
 
 /* Fills in both axes of a convolution from stride, padding and dilation (arguments 3, 4 and 5 of all such
