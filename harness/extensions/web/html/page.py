@@ -99,6 +99,7 @@ def environment() -> Environment:
         finalize=_finalize,
     )
     found.filters["beyond_limit"] = beyond_limit
+    found.filters["breakable"] = _breakable
     found.filters["brief"] = brief
     found.filters["lines"] = _lines
     found.filters["number"] = number
@@ -141,6 +142,13 @@ def source(name: str) -> str:
 def _finalize(value: Any) -> Any:
     """Names may hold control characters and lone surrogates."""
     return printable(value) if type(value) is str else value
+
+
+def _breakable(text: str) -> Any:
+    """A name that breaks after an underscore rather than in a word, escaped."""
+    from markupsafe import Markup, escape
+
+    return Markup("_<wbr>").join(escape(part) for part in printable(text).split("_"))
 
 
 def _lines(lines: tuple[str, ...]) -> Any:

@@ -445,7 +445,7 @@ def _tiles(run: RunDescription, numbers: BaselineNumbers) -> Iterator[View]:
 
     ``exact`` is the value with all digits, ``more`` what stands below it in small print. ``delta``
     is the change against the baseline and ``trend`` the last values as a line, None where these are
-    unknown; a tile is comparable if a baseline could have its number.
+    unknown. Outputs that nothing is compared with have no tile.
     """
     subject = run.run.subject
     if subject is None:
@@ -454,7 +454,8 @@ def _tiles(run: RunDescription, numbers: BaselineNumbers) -> Iterator[View]:
     yield _execution(subject, numbers)
     yield _memory(run, subject, numbers)
     yield _slowest(rows[0], numbers) if rows else _unknown("slowest operator", "operator")
-    yield _outputs(subject)
+    if subject.outputs:
+        yield _outputs(subject)
 
 
 def _unknown(label: str, what: str) -> View:
@@ -462,7 +463,7 @@ def _unknown(label: str, what: str) -> View:
 
 
 def _incomparable(label: str, value: str, exact: str, more: str) -> View:
-    unknown = {"delta": None, "trend": None, "comparable": False}
+    unknown = {"delta": None, "trend": None}
     return {"label": label, "value": value, "exact": exact, "more": more, **unknown}
 
 
@@ -484,7 +485,7 @@ def _execution(subject: Subject, numbers: BaselineNumbers) -> View:
 
 def _compared(operator: Operator, numbers: BaselineNumbers) -> View:
     delta, trend = numbers.of_operator(operator), numbers.trend(operator)
-    return {"delta": delta, "trend": trend, "comparable": True}
+    return {"delta": delta, "trend": trend}
 
 
 def _memory(run: RunDescription, subject: Subject, numbers: BaselineNumbers) -> View:
@@ -505,7 +506,6 @@ def _memory(run: RunDescription, subject: Subject, numbers: BaselineNumbers) -> 
         "more": more,
         "delta": numbers.allocators,
         "trend": numbers.allocator_trend(sum(row.totals.peak_bytes for row in run.allocators)),
-        "comparable": True,
     }
 
 
@@ -527,8 +527,6 @@ def _slowest(operator: Operator, numbers: BaselineNumbers) -> View:
 
 def _outputs(subject: Subject) -> View:
     label = "output error"
-    if not subject.outputs:
-        return _incomparable(label, "not compared", "", "no reference")
     found = [output.largest_difference for output in subject.outputs]
     known = [value for value in found if value is not None]
     of = f"{counted(len(found), 'output')} against the reference"
@@ -539,7 +537,7 @@ def _outputs(subject: Subject) -> View:
     return _incomparable(label, text, f"{largest!r} at most", f"largest of {of}")
 
 
-def _trust(run: RunDescription) -> Iterator[tuple[str, bool]]:
+def _trust(run: RunDescription, tiles: Sequence[View]) -> Iterator[tuple[str, bool]]:
     """Yield what a reader should know before relying on the numbers, and whether it is good."""
     result, subject = run.run.result, run.run.subject
     if result is not None:
@@ -549,6 +547,10 @@ def _trust(run: RunDescription) -> Iterator[tuple[str, bool]]:
     lost = [f"{item.count:,} {item.unit}" for item in counts if item.unit != "executions"]
     yield f"{', '.join(lost)} lost" if lost else "nothing lost", not lost
     if subject is not None:
+        if not any(tile["delta"] for tile in tiles):
+            yield "no baseline", True
+        if not subject.outputs:
+            yield "outputs not compared", True
         yield from _clock(subject)
         yield from _tracing(subject)
     if run.kernels:
@@ -607,6 +609,7 @@ def run_view(run: RunDescription, index: int, limits: Limits) -> View:
     if run.operators is not None and subject is not None:
         drawn = timeline["numbers"] if timeline is not None else ()
         operators = operators_view(run.operators, subject, numbers, drawn, limits)
+    tiles = [*_tiles(run, numbers)]
     counts = Counter(row.outcome for row in verdict.warned)
     texts = [counted(count, outcome) for outcome, count in counts.items()]
     codes = sorted({row.code for row in verdict.warned})
@@ -622,8 +625,8 @@ def run_view(run: RunDescription, index: int, limits: Limits) -> View:
         "closest": closest,
         "warned": f"{', '.join(texts)}: {', '.join(codes)}",
         "codes": [row.code for row in shown],
-        "tiles": [*_tiles(run, numbers)],
-        "trust": [*_trust(run)],
+        "tiles": tiles,
+        "trust": [*_trust(run, tiles)],
         "timeline": timeline,
         "operators": operators,
         "roofline": roofline_curve(run.roofline, limits),
