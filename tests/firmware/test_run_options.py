@@ -133,6 +133,58 @@ def test_a_port_that_cannot_crash_refuses_to(etstub: ct.CDLL) -> None:
     assert server.restarts == 0
 
 
+CONTINUE = 4
+KEEP_STATE = 8
+
+
+@pytest.mark.parametrize("resumed", [CONTINUE, CONTINUE | KEEP_STATE])
+def test_a_run_goes_on_with_clock_and_log(etstub: ct.CDLL, resumed: int) -> None:
+    """Without the state the method is loaded again, which the log has already."""
+    server = prepared(etstub)
+    server.run(1, 2, debug_level=DebugLevel.PROGRAM_OUTPUTS)
+    images = [server.fetch(Region.TRACE)]
+    epoch = messages.DeviceClock.parse(server.ask(Op.PING)).epoch
+    for number in range(2, 4):
+        server.run(number, resumed=resumed)
+        images.append(server.fetch(Region.TRACE))
+    assert messages.DeviceClock.parse(server.ask(Op.PING)).epoch == epoch
+    assert server.fetch(Region.OUTPUT) == OUTPUT
+    trace = read_log(b"".join(images))
+    assert [block.name for block in trace.blocks] == ["Default", *["Execute"] * 4]
+    assert not trace.losses.any
+    assert np.all(np.diff(trace.start[trace.named("Method::execute")].astype(np.int64)) > 0)
+    assert len(trace.debug_values) == 4  # the options are those of the first run
+
+
+def test_a_run_that_is_not_the_first_goes_on_after_a_smaller_log(etstub: ct.CDLL) -> None:
+    """What the first run lost stays counted, and the rest has room again."""
+    server = prepared(etstub)
+    server.run(1, 100, trace_limit=1000)
+    first = server.fetch(Region.TRACE)
+    assert read_log(first).losses.events > 0
+    server.run(2, resumed=CONTINUE | KEEP_STATE)
+    trace = read_log(first + server.fetch(Region.TRACE))
+    assert trace.losses.events == read_log(first).losses.events
+    assert trace.blocks[-1].name == "Execute"
+
+
+def test_only_a_completed_run_is_continued(etstub: ct.CDLL) -> None:
+    server = prepared(etstub)
+
+    def refused(resumed: int) -> tuple[Status, str]:
+        body = messages.RunBody(9, 1, RunOptions(resumed=resumed)).encode()
+        refusal = server.refusal(Op.RUN, body)
+        return refusal.status, refusal.message
+
+    nothing = (Status.WRONG_STATE, "no completed run to continue")
+    assert refused(CONTINUE) == nothing
+    server.run(1)
+    assert refused(KEEP_STATE) == (Status.BAD_REQUEST, "unsupported flags")
+    server.upload(Region.MODEL, 0, relu_model([5]))
+    assert refused(CONTINUE) == nothing
+    assert server.restarts == 1
+
+
 def test_a_watchdog_is_fed_between_instructions_and_executions(etstub: ct.CDLL) -> None:
     server = CServer(etstub, watchdog=True)
     assert server.upload(Region.MODEL, 0, relu_model([4]))[0] == Status.OK

@@ -40,6 +40,7 @@ ITS_FILES = {
         "conv.ptd": FIXTURES / "external_data/conv.ptd",
         "linear.ptd": FIXTURES / "external_data/linear.ptd",
     },
+    "docs/stateful-models.md": {"stream.bpte": FIXTURES / "stateful/stream.bpte"},
 }
 """Files that a page needs beside, or instead of, the usual model."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ import numpy as np
 import pytest
 
 import harness
-from harness import UsageError
+from harness import TargetError, UsageError
 from tests.conftest import CommandResult
 from tests.support.bundled import FIXTURE
 from tests.support.stateful import NAMES, bundled, unpacked
@@ -217,3 +220,83 @@ def test_contradictions_are_refused(
     )
     count = refused("--model", program, "--steps", steps, "--runs", 1_000_000)
     assert "6,000,000 executions; the limit is 1,000,000" in count
+
+
+def at(done: int, act: Callable[[], object]) -> Callable[[str, int, int], None]:
+    """Report progress to a function that acts once when so many executions are complete."""
+    pending = [act]
+
+    def progress(stage: str, completed: int, total: int) -> None:
+        if stage == "running" and completed == done and pending:
+            assert total == 6
+            pending.pop()()
+
+    return progress
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_sequence_keeps_its_trace(stream: tuple[Path, Path], tmp_path: Path) -> None:
+    program, steps = stream
+    with pytest.raises(KeyboardInterrupt, match="3 of 6 executions completed"):
+        harness.run(
+            program,
+            board="native",
+            steps=steps,
+            output=tmp_path / "run",
+            progress=at(3, interrupt),
+        )
+    run = harness.load(tmp_path / "run")
+    assert run.result.runs_completed == 3
+    assert [block.name for block in run.trace.blocks] == ["Default", *["Execute"] * 3]
+
+
+def test_a_crash_names_its_step(stream: tuple[Path, Path], tmp_path: Path) -> None:
+    program, steps = stream
+
+    def kill() -> None:
+        own = Path("/proc/self/task").glob("*/children")
+        children = [pid for each in own for pid in each.read_text().split()]
+        [board] = [
+            pid for pid in children if Path(f"/proc/{pid}/exe").readlink().name == "firmware"
+        ]
+        os.kill(int(board), signal.SIGSEGV)
+
+    with pytest.raises(TargetError, match=r"^step [34] of 6: .*SIGSEGV"):
+        harness.run(
+            program, board="native", steps=steps, output=tmp_path / "run", progress=at(3, kill)
+        )
+    result = json.loads((tmp_path / "run/result.json").read_text())
+    assert result["exit_code"] == 4
+    assert result["runs_completed"] in (2, 3)  # the end of the third may have been lost
+
+
+def test_a_kernel_that_fails_names_its_step(tmp_path: Path) -> None:
+    """A position beyond the cache."""
+    program, steps = unpacked("llama", tmp_path)
+    np.save(steps / "004/inputs/1.npy", np.array([99], np.int64))
+    with pytest.raises(TargetError, match=r"^step 5 of 8: native: the device refused RUN"):
+        harness.run(program, board="native", steps=steps, output=tmp_path / "run")
+    partial = harness.load(tmp_path / "run/trace.partial")
+    assert sum(block.name == "Execute" for block in partial.trace.blocks) == 4
+
+
+def test_reports_have_the_outputs_of_each_step(
+    stream: tuple[Path, Path], tmp_path: Path, etharness: Etharness
+) -> None:
+    program, steps = stream
+    add_one(steps / "002/reference/1.npy")
+    harness.run(program, board="native", steps=steps, output=tmp_path / "run")
+    pages = [f"-o{tmp_path / 'run'}.{suffix}" for suffix in ("html", "zip")]
+    for page in pages:
+        assert etharness("report", tmp_path / "run", page).code == 1
+    html = (tmp_path / "run.html").read_text()
+    assert all(
+        f"steps/{step:03}/outputs/{index}.npy" in html for step in range(6) for index in (0, 1)
+    )
+    assert "no reference" not in html
+    replayed = etharness("replay", tmp_path / "run.zip")
+    assert replayed.code == 1
+    assert "step 3 of 6: steps/002/outputs/1.npy" in replayed.out

@@ -558,10 +558,10 @@ static etd_status check_run(const etd_server *server, uint32_t count, bool conti
     if (server->state == ETD_LINK_STATE_IDLE) {
         return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "no model loaded", NULL);
     }
-    /* RESET of a postmortem takes the tracer's memory away. */
-    if (continues && (server->state != ETD_LINK_STATE_DONE || server->run.error.status != ETD_LINK_STATUS_OK ||
-                      server->config.kept->tracer.buffer == NULL)) {
-        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "no completed run to continue", NULL);
+    if (continues &&
+        (server->state != ETD_LINK_STATE_DONE || server->run.error.status != ETD_LINK_STATUS_OK)) {
+        return etd_fail(error, ETD_LINK_STATUS_WRONG_STATE, server->state, "no completed run to continue",
+                        NULL);
     }
     for (uint32_t i = 0; i < server->input_count; i++) {
         if (!server->inputs[i].ready) {

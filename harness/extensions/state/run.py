@@ -27,7 +27,13 @@ import numpy as np
 from harness.decode.device_log import is_device_log, split_chunk, without_repeated
 from harness.decode.program import Method, Tensor
 from harness.decode.pte import TestSet
-from harness.errors import DeviceRefusedError, HarnessError, UsageError
+from harness.errors import (
+    DeviceRefusedError,
+    HarnessError,
+    InfrastructureError,
+    TargetError,
+    UsageError,
+)
 from harness.files import display_path
 from harness.flash.plan import Stages
 from harness.link.exchange import Progress
@@ -290,11 +296,7 @@ class StatefulRun(BoardRun):
                 step = steps[index] if whole.steps else None
                 if step is not None:
                     self._set_step(device, loaded, step, saved=last)
-                try:
-                    outcome = self._one_execution(device, counters)
-                except HarnessError as error:
-                    error.message = f"{_words(number, len(whole.steps), total)}: {error.message}"
-                    raise
+                outcome = self._one_execution(device, counters)
                 self._done = number + 1
                 if number == 0:
                     self._restarted_ns = outcome.restarted_ns
@@ -302,7 +304,9 @@ class StatefulRun(BoardRun):
                     self._save_outputs(device, loaded, step)
                 if number < total - 1:
                     self._go_on(device, outcome, begins_anew=index == len(steps) - 1)
-        except (HarnessError, KeyboardInterrupt):
+        except (HarnessError, KeyboardInterrupt) as error:
+            if isinstance(error, TargetError | InfrastructureError):
+                error.message = f"{_words(number, len(whole.steps), total)}: {error.message}"
             self._save_partial()
             raise
         finally:
@@ -379,7 +383,8 @@ class StatefulRun(BoardRun):
             raise UsageError(
                 f"{device.info.board} cannot continue a run: its runtime writes the trace by "
                 "itself, and ends it when it is read",
-                hint="use a board with the harness's tracer, such as native-executorch",
+                hint="use a board with the harness's tracer, such as native-executorch; or run "
+                "without --steps, with --state keep",
             )
         self._earlier += without_repeated(outcome.chunks, last)
         self._earlier.append(last + read_debug_buffer(session))

@@ -123,7 +123,7 @@ def _of_clock(clock: ClockQualityDocument) -> Iterator[Fact]:
 
 
 def output_facts(subject: Subject | None, result: Result | None) -> list[View]:
-    """The outputs of the last execution, in order."""
+    """The outputs of the last execution, in order; of a sequence those of each step."""
     off: dict[str, str] = {}
     for output in () if subject is None else subject.outputs:
         if output.value.shape != output.reference.shape:
@@ -135,6 +135,7 @@ def output_facts(subject: Subject | None, result: Result | None) -> list[View]:
             off[output.name] = "both are empty"
         else:
             off[output.name] = f"{number(output.largest_difference)} at most"
+    off = {name.rpartition(": ")[2]: text for name, text in off.items()}
     if result is None or result.model is None:
         unknown = {"type": "", "shape": "", "nbytes": 0}
         return [{"name": printable(name), **unknown, "off": text} for name, text in off.items()]
@@ -146,7 +147,8 @@ def output_facts(subject: Subject | None, result: Result | None) -> list[View]:
             "nbytes": tensor.nbytes,
             "off": off.get(tensor.file, "no reference"),
         }
-        for tensor in result.model.outputs
+        for step in result.steps or (result.model,)
+        for tensor in step.outputs
     ]
 
 
