@@ -15,7 +15,7 @@ typedef struct {
     etd_value *values; /* all values of the method, which lists index */
     uint32_t value_count;
     const uint32_t *args; /* indexes into values, already checked */
-    uint32_t count;       /* at least the kernel's min_args */
+    uint32_t count;       /* at least as many as the kernel asks for */
 } etd_call;
 
 /* Computes the operator. Returns NULL on success, or a message if it rejects its arguments; it must then
@@ -23,12 +23,16 @@ typedef struct {
  * and size that it relies on. */
 typedef const char *(*etd_kernel_fn)(const etd_call *call);
 
+/* Added to a kernel's min_args: it computes with float32, so where it refuses a call with tensors of float16
+ * or bfloat16, the runtime runs it again on copies of them as float32, in memory reserved for the method. */
+#define ETD_IN_FLOAT32 0x10000u
+
 /* A kernel. The strings and the function must stay valid. */
 struct etd_kernel {
     const char *name;       /* for example "aten::relu" */
     const char *overload;   /* for example "out" */
     const char *event_name; /* for example "native_call_relu.out"; NULL if ExecuTorch does not trace it */
-    uint32_t min_args;
+    uint32_t min_args;      /* of a call; plus ETD_IN_FLOAT32 if the runtime may run it on copies */
     etd_kernel_fn run;
 };
 

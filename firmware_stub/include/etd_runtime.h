@@ -5,8 +5,8 @@
  * must outlive its methods. Nothing in the file is trusted; every offset is checked against the file size.
  *
  * All working memory comes from one arena, in this order: the description of the method (values, tensors),
- * the planned buffers, inputs and outputs without planned memory, memory that delegates keep, and temporary
- * memory shared by the delegates.
+ * the planned buffers, inputs and outputs without planned memory, copies of float16 tensors as float32,
+ * memory that delegates keep, and temporary memory shared by the delegates.
  *
  * Loading fills planned buffers with zeros and mutable buffers with their initial state from the file. Both
  * keep their contents between executions until the next load.
@@ -185,6 +185,8 @@ typedef struct {
      */
     void (*executing)(void *context, bool begins);
     void *executing_context;
+    uint8_t *copies; /* float32 copies of tensors of 16 bits, during one call of a kernel; NULL without */
+    uint32_t copies_bytes; /* the part of planned_bytes for them */
 } etd_method;
 
 /* Loads the method `name` into arena[0..arena_size). The arena must be aligned to 16 bytes and belongs to the

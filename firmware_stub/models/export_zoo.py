@@ -64,12 +64,14 @@ class Member:
             "static" or "dynamic" (quantized for portable kernels, "dynamic" linear layers alone);
             or an int8 flow of Cortex-M: "m0", "m4" or "m55".
         runs: Executions after a load, for networks with a state.
+        error: Largest difference from PyTorch, absolute and relative; by default that of float32.
     """
 
     make: Callable[[], nn.Module]
     draw: Draw
     flow: str = "float32"
     runs: int = 1
+    error: float = 0.0
 
     @property
     def exact(self) -> bool:
@@ -153,7 +155,7 @@ def positive(shape: tuple[int, ...]) -> Draw:
 
 SEQUENCE, IMAGE = normal((2, 5, 6)), normal((1, 1, 8, 8))
 PICTURE, FEATURES = normal((1, 3, 8, 8)), normal((1, 4, 6, 6))
-LINE = normal((2, 4, 12))
+LINE, REDUCED = normal((2, 4, 12)), normal((2, 2, 8, 8))
 TOKENS = integers(20, (2, 7))
 
 MEMBERS: dict[str, Member] = {
@@ -237,6 +239,8 @@ MEMBERS: dict[str, Member] = {
     "tokens_8bit": Member(partial(signals.QuantizedTable, 8), TOKENS),
     "tokens_4bit": Member(partial(signals.QuantizedTable, 4), TOKENS),
     "tokens_2bit": Member(partial(signals.QuantizedTable, 2), TOKENS),
+    "float16_layers": Member(partial(zoo.Reduced, torch.float16), REDUCED, error=2e-3),
+    "bfloat16_layers": Member(partial(zoo.Reduced, torch.bfloat16), REDUCED, error=2e-2),
     "residual_static": Member(zoo.QuantizedResidual, FEATURES, "static"),
     "linear_dynamic": Member(signals.Linears, normal((3, 8)), "dynamic"),
     "encoder_dynamic": Member(zoo.TransformerEncoder, TOKENS, "dynamic"),

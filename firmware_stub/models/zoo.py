@@ -529,3 +529,29 @@ class Photograph(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = F.relu(self.filter(F.relu(self.patches(x))))
         return self.classifier(F.adaptive_avg_pool2d(y, 1).flatten(1))
+
+
+class Reduced(nn.Module):
+    """Layers with weights and activations of 16 bits, between inputs and outputs of float32."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self.layers = nn.Sequential(
+            nn.Conv2d(2, 4, 3, padding=1),
+            nn.BatchNorm2d(4),
+            nn.GELU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(4, 4, 3, groups=2),
+            nn.ConvTranspose2d(4, 3, 2, stride=2),
+            nn.GroupNorm(3, 3),
+            nn.Upsample(scale_factor=2.0),
+            nn.AvgPool2d(2),
+            nn.Flatten(),
+            nn.Linear(48, 6),
+            nn.LayerNorm(6),
+            nn.Softmax(-1),
+        ).to(dtype)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x.to(self.dtype)).float()

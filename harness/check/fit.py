@@ -249,6 +249,23 @@ def arena_need(method: Method, sizes: RuntimeSizes) -> tuple[int, int]:
     return sum(_aligned(prod(piece)) for piece in pieces), of_tensors
 
 
+def copies_bytes(method: Method) -> int:
+    """Return the bytes that the bundled runtime reserves for copies of 16-bit tensors as float32.
+
+    One call of a kernel at a time takes them (``float32_copies.c``).
+    """
+    called = (step for chain in method.chains for step in chain if step.name in _on_copies())
+    needs = (
+        sum(
+            _aligned(2 * _bytes(value))
+            for value in (method.values[number] for number in set(step.args))
+            if isinstance(value, Tensor) and value.scalar_type in _STORED
+        )
+        for step in called
+    )
+    return max(needs, default=0)
+
+
 def staged_bytes(method: Method) -> int:
     """Return the bytes in which the server stages the inputs of an execution (``store.c``).
 
@@ -286,11 +303,12 @@ def fit(
         executorch = board.links_executorch or bool(board.runner)
     sizes = SIZES_64 if isinstance(board.target, NativeTarget) else SIZES_32
     structures, of_tensors = arena_need(method, sizes)
+    of_runtime = structures + copies_bytes(method)
     memory = runtime_memory(method) if board.runner else None
     needed = {
         "model": (model_bytes, True, "use a smaller or a quantized network"),
         "arena": (
-            of_tensors + (structures if not executorch else memory.method if memory else 0),
+            of_tensors + (of_runtime if not executorch else memory.method if memory else 0),
             not method.delegates and not executorch,
             "quantize it, use smaller inputs, or raise ETD_ARENA_CAPACITY in its port.cmake",
         ),
@@ -525,7 +543,7 @@ def _contradictions(info: TargetInfo, method: Method | None, loaded: ModelInfo) 
     least = sum(method.planned)
     if planned < least:
         yield f"{planned:,} planned bytes, but the program plans {least:,} bytes"
-    _, most = arena_need(method, SIZES_32)
+    most = arena_need(method, SIZES_32)[1] + copies_bytes(method)
     if not method.delegates and info.runtime == BUNDLED_RUNTIME and planned > most:
         yield f"{planned:,} planned bytes, but the program needs {most:,} bytes"
     yield from _of_tensors("input", method, method.inputs, loaded.inputs)
@@ -614,20 +632,33 @@ def runtime_limits() -> RuntimeLimits:
 
 
 @cache
+def _operators() -> dict[str, str]:
+    """Return the operators of the bundled kernels, with the types of their tensors as text."""
+    listed = (data_directory("firmware_stub") / "src/kernels/operators.def").read_text()
+    lines = re.findall(r'^ETD_OPERATOR\("([^"]+)", \w+, "([^"]*)"\)$', listed, re.MULTILINE)
+    return dict(lines)
+
+
+@cache
 def operand_types() -> dict[str, tuple[_Signature, ...]]:
     """Return the operators of the bundled kernels, with the types of their tensors.
 
     ``operators.def`` describes the notation.
     """
-    listed = (data_directory("firmware_stub") / "src/kernels/operators.def").read_text()
-    lines = re.findall(r'^ETD_OPERATOR\("([^"]+)", \w+, "([^"]*)"\)$', listed, re.MULTILINE)
     return {
         name: tuple(tuple(_operands(signature)) for signature in text.split(" | ") if signature)
-        for name, text in lines
+        for name, text in _operators().items()
     }
 
 
+@cache
+def _on_copies() -> frozenset[str]:
+    """Return the operators that run on copies of their tensors of 16 bits."""
+    return frozenset(name for name, text in _operators().items() if "*" in text)
+
+
 _NUMBERS: Final = {type_name(number): number for number in NUMPY_TYPES}
+_STORED: Final = frozenset({_NUMBERS["float16"], BFLOAT16})
 
 
 def _operands(signature: str) -> Iterator[_Operands]:
@@ -636,7 +667,7 @@ def _operands(signature: str) -> Iterator[_Operands]:
         types = (
             runtime_limits().scalar_types
             if names == "any"
-            else frozenset(_NUMBERS[name] for name in names.split())
+            else frozenset(_NUMBERS[name.rstrip("*")] for name in names.split())
         )
         types |= {BFLOAT16} if _NUMBERS["float16"] in types else frozenset()
         for group in numbers.split():

@@ -86,6 +86,8 @@ class Method(ct.Structure):
         ("delegate_bytes", ct.c_uint32),
         ("executing", ct.c_void_p),
         ("executing_context", ct.c_void_p),
+        ("copies", ct.c_void_p),
+        ("copies_bytes", ct.c_uint32),
     ]
 
 
@@ -154,9 +156,8 @@ class Loaded:
     @property
     def planned(self) -> bytes:
         """What is in the planned memory."""
-        return ct.string_at(
-            self.arena.address + self.method.method_bytes, self.method.planned_bytes
-        )
+        size = self.method.planned_bytes - self.method.copies_bytes
+        return ct.string_at(self.arena.address + self.method.method_bytes, size)
 
     def _tensor(self, function: str, index: int) -> Tensor:
         find = getattr(self.library, function)

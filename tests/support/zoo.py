@@ -69,7 +69,8 @@ def compare(name: str, found: list[Array]) -> None:
         if script()["MEMBERS"][name].exact or theirs.dtype.kind != "f":
             np.testing.assert_array_equal(mine, theirs)
         else:
-            np.testing.assert_allclose(mine, theirs, rtol=RELATIVE, atol=ABSOLUTE)
+            error = script()["MEMBERS"][name].error
+            np.testing.assert_allclose(mine, theirs, rtol=error or RELATIVE, atol=error or ABSOLUTE)
 
 
 def execute(bench: Bench, name: str) -> list[Array]:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stddef.h>
 
+#include "copies.h"
 #include "delegates.h"
 
 static etd_status failed(uint32_t index, etd_error *error, const char *message) {
@@ -19,6 +20,9 @@ static etd_status call_kernel(etd_method *method, const etd_instruction *instruc
         etd_event event = etd_start_profiling_interned(method->tracer, instruction->kernel_name,
                                                        ETD_UNSET_CHAIN, ETD_UNSET_HANDLE);
         refusal = kernel->run(&call);
+        if (refusal != NULL && kernel->min_args >= ETD_IN_FLOAT32) {
+            refusal = etd_run_on_copies(method, kernel, &call, refusal);
+        }
         etd_end_profiling(method->tracer, event);
     }
     if (refusal != NULL) {

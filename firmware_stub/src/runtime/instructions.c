@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "copies.h"
 #include "etd_kernel.h"
 #include "loader.h"
 #include "program_fields.h"
@@ -77,9 +78,10 @@ static void load_kernel_call(etd_loader *loader, etd_table table, uint32_t index
     instruction->as.call.args =
         etd_load_value_numbers(loader, table, KERNEL_CALL_ARGS, "args", &instruction->as.call.count);
     instruction->kernel_name = etd_intern(loader->method->tracer, kernel->event_name);
-    if (instruction->as.call.count < kernel->min_args) {
+    if (instruction->as.call.count < etd_least_args(kernel)) {
         etd_reader_fail(reader, ETD_LINK_STATUS_BAD_PROGRAM, table.at, name, "too few arguments");
     }
+    etd_reserve_copies(loader, instruction);
 }
 
 static void load_delegate_call(etd_loader *loader, etd_table table, etd_instruction *instruction) {
@@ -183,4 +185,5 @@ void etd_load_instructions(etd_loader *loader) {
         }
         next += instructions.count;
     }
+    etd_load_copies(loader);
 }

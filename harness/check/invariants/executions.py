@@ -434,7 +434,7 @@ TEMPORARY: Final = "temporary"
 """The allocator whose memory lasts for one execution. All other allocators hold their memory as
 long as the method is loaded."""
 
-KEPT: Final = re.compile(r"method|unplanned|planned_\d+")
+KEPT: Final = re.compile(r"method|unplanned|float32_copies|planned_\d+")
 """Allocators that hold the method and its tensors from loading on."""
 
 

@@ -92,7 +92,7 @@ static const char *glu(const etd_call *call) {
     return etd_run_operands(call, &gate, &first, &second, 2);
 }
 
-ETD_ATEN_KERNEL(glu, "glu", "out", 3, glu)
+ETD_ATEN_KERNEL(glu, "glu", "out", ETD_IN_FLOAT32 + 3, glu)
 ETD_ATEN_KERNEL(logit, "logit", "out", 3, logit)
 ETD_ATEN_KERNEL(elu, "elu", "out", 5, elu)
 ETD_ATEN_KERNEL(hardsigmoid, "hardsigmoid", "out", 2, hard_sigmoid)

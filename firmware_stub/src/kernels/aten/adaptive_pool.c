@@ -114,5 +114,5 @@ static const char *adaptive_max_pool2d(const etd_call *call) {
     return NULL;
 }
 
-ETD_ATEN_KERNEL(adaptive_avg_pool2d, "_adaptive_avg_pool2d", "out", 3, adaptive_avg_pool2d)
-ETD_ATEN_KERNEL(adaptive_max_pool2d, "adaptive_max_pool2d", "out", 4, adaptive_max_pool2d)
+ETD_ATEN_KERNEL(adaptive_avg_pool2d, "_adaptive_avg_pool2d", "out", ETD_IN_FLOAT32 + 3, adaptive_avg_pool2d)
+ETD_ATEN_KERNEL(adaptive_max_pool2d, "adaptive_max_pool2d", "out", ETD_IN_FLOAT32 + 4, adaptive_max_pool2d)

@@ -33,4 +33,4 @@ static const char *addmm(const etd_call *call) {
     return NULL;
 }
 
-const etd_kernel etd_aten_addmm = {"aten::addmm", "out", "native_call_addmm.out", 6, addmm};
+const etd_kernel etd_aten_addmm = {"aten::addmm", "out", "native_call_addmm.out", ETD_IN_FLOAT32 + 6, addmm};

@@ -52,5 +52,5 @@ static const char *avg_pool2d(const etd_call *call) {
     return refusal;
 }
 
-const etd_kernel etd_aten_avg_pool2d = {"aten::avg_pool2d", "out", "native_call_avg_pool2d.out", 8,
-                                        avg_pool2d};
+const etd_kernel etd_aten_avg_pool2d = {"aten::avg_pool2d", "out", "native_call_avg_pool2d.out",
+                                        ETD_IN_FLOAT32 + 8, avg_pool2d};

@@ -67,8 +67,8 @@ static const char *batch_norm_legit(const etd_call *call) {
     return normalize(call, 7);
 }
 
-ETD_ATEN_KERNEL(batch_norm_legit, "_native_batch_norm_legit", "out", 11, batch_norm_legit)
+ETD_ATEN_KERNEL(batch_norm_legit, "_native_batch_norm_legit", "out", ETD_IN_FLOAT32 + 11, batch_norm_legit)
 
 const etd_kernel etd_aten_batch_norm = {"aten::_native_batch_norm_legit_no_training", "out",
-                                        "native_call__native_batch_norm_legit_no_training.out", 10,
-                                        batch_norm};
+                                        "native_call__native_batch_norm_legit_no_training.out",
+                                        ETD_IN_FLOAT32 + 10, batch_norm};

@@ -36,5 +36,5 @@ static const char *bmm(const etd_call *call) {
     return multiply(call, 3);
 }
 
-const etd_kernel etd_aten_mm = {"aten::mm", "out", "native_call_mm.out", 3, mm};
-const etd_kernel etd_aten_bmm = {"aten::bmm", "out", "native_call_bmm.out", 3, bmm};
+const etd_kernel etd_aten_mm = {"aten::mm", "out", "native_call_mm.out", ETD_IN_FLOAT32 + 3, mm};
+const etd_kernel etd_aten_bmm = {"aten::bmm", "out", "native_call_bmm.out", ETD_IN_FLOAT32 + 3, bmm};

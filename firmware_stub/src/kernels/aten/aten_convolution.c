@@ -125,5 +125,5 @@ static const char *convolution(const etd_call *call) {
     return NULL;
 }
 
-const etd_kernel etd_aten_convolution = {"aten::convolution", "out", "native_call_convolution.out", 10,
-                                         convolution};
+const etd_kernel etd_aten_convolution = {"aten::convolution", "out", "native_call_convolution.out",
+                                         ETD_IN_FLOAT32 + 10, convolution};

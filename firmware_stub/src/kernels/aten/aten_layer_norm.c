@@ -117,4 +117,4 @@ static const char *layer_norm(const etd_call *call) {
 }
 
 const etd_kernel etd_aten_layer_norm = {"aten::native_layer_norm", "out", "native_call_native_layer_norm.out",
-                                        8, layer_norm};
+                                        ETD_IN_FLOAT32 + 8, layer_norm};

@@ -40,4 +40,4 @@ static const char *linear(const etd_call *call) {
     return NULL;
 }
 
-ETD_ATEN_KERNEL(linear, "linear", "out", 4, linear)
+ETD_ATEN_KERNEL(linear, "linear", "out", ETD_IN_FLOAT32 + 4, linear)

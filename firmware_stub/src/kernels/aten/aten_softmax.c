@@ -98,5 +98,5 @@ static const char *log_softmax(const etd_call *call) {
     return run_lines(call, log_softmax_line);
 }
 
-ETD_ATEN_KERNEL(softmax, "_softmax", "out", 4, softmax)
-ETD_ATEN_KERNEL(log_softmax, "_log_softmax", "out", 4, log_softmax)
+ETD_ATEN_KERNEL(softmax, "_softmax", "out", ETD_IN_FLOAT32 + 4, softmax)
+ETD_ATEN_KERNEL(log_softmax, "_log_softmax", "out", ETD_IN_FLOAT32 + 4, log_softmax)

@@ -121,5 +121,5 @@ static const char *pdist(const etd_call *call) {
     return NULL;
 }
 
-ETD_ATEN_KERNEL(cdist, "_cdist_forward", "out", 5, cdist)
-ETD_ATEN_KERNEL(pdist, "_pdist_forward", "out", 3, pdist)
+ETD_ATEN_KERNEL(cdist, "_cdist_forward", "out", ETD_IN_FLOAT32 + 5, cdist)
+ETD_ATEN_KERNEL(pdist, "_pdist_forward", "out", ETD_IN_FLOAT32 + 3, pdist)

@@ -130,5 +130,6 @@ static const char *embedding_bag(const etd_call *call) {
     return NULL;
 }
 
-ETD_ATEN_KERNEL(embedding_bag, "_embedding_bag", "out", 13, embedding_bag)
-ETD_ATEN_KERNEL(embedding_bag_forward_only, "_embedding_bag_forward_only", "out", 13, embedding_bag)
+ETD_ATEN_KERNEL(embedding_bag, "_embedding_bag", "out", ETD_IN_FLOAT32 + 13, embedding_bag)
+ETD_ATEN_KERNEL(embedding_bag_forward_only, "_embedding_bag_forward_only", "out", ETD_IN_FLOAT32 + 13,
+                embedding_bag)

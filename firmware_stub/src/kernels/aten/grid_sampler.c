@@ -175,4 +175,4 @@ static const char *grid_sampler(const etd_call *call) {
     return NULL;
 }
 
-ETD_ATEN_KERNEL(grid_sampler, "grid_sampler_2d", "out", 6, grid_sampler)
+ETD_ATEN_KERNEL(grid_sampler, "grid_sampler_2d", "out", ETD_IN_FLOAT32 + 6, grid_sampler)

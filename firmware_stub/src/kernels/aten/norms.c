@@ -144,6 +144,6 @@ static const char *batch_norm_without_statistics(const etd_call *call) {
     return NULL;
 }
 
-ETD_ATEN_KERNEL(group_norm, "native_group_norm", "out", 11, group_norm)
-ETD_ATEN_KERNEL(batch_norm_without_statistics, "_native_batch_norm_legit", "no_stats_out", 9,
+ETD_ATEN_KERNEL(group_norm, "native_group_norm", "out", ETD_IN_FLOAT32 + 11, group_norm)
+ETD_ATEN_KERNEL(batch_norm_without_statistics, "_native_batch_norm_legit", "no_stats_out", ETD_IN_FLOAT32 + 9,
                 batch_norm_without_statistics)

@@ -182,7 +182,9 @@ static const char *bilinear_by_sizes(const etd_call *call) {
                                                  : "invalid align_corners";
 }
 
-ETD_ATEN_KERNEL(upsample_nearest2d, "upsample_nearest2d", "out", 5, nearest_by_sizes)
-ETD_ATEN_KERNEL(upsample_nearest2d_vec, "upsample_nearest2d", "vec_out", 4, nearest_by_either)
-ETD_ATEN_KERNEL(upsample_bilinear2d, "upsample_bilinear2d", "out", 6, bilinear_by_sizes)
-ETD_ATEN_KERNEL(upsample_bilinear2d_vec, "upsample_bilinear2d", "vec_out", 5, bilinear_by_either)
+ETD_ATEN_KERNEL(upsample_nearest2d, "upsample_nearest2d", "out", ETD_IN_FLOAT32 + 5, nearest_by_sizes)
+ETD_ATEN_KERNEL(upsample_nearest2d_vec, "upsample_nearest2d", "vec_out", ETD_IN_FLOAT32 + 4,
+                nearest_by_either)
+ETD_ATEN_KERNEL(upsample_bilinear2d, "upsample_bilinear2d", "out", ETD_IN_FLOAT32 + 6, bilinear_by_sizes)
+ETD_ATEN_KERNEL(upsample_bilinear2d_vec, "upsample_bilinear2d", "vec_out", ETD_IN_FLOAT32 + 5,
+                bilinear_by_either)

@@ -72,6 +72,6 @@ static const char *var_mean(const etd_call *call) {
                                          : "invalid output for the mean";
 }
 
-ETD_ATEN_KERNEL(var, "var", "out", 5, var)
-ETD_ATEN_KERNEL(var_correction, "var", "correction_out", 5, var_correction)
-ETD_ATEN_KERNEL(var_mean, "var_mean", "correction_out", 6, var_mean)
+ETD_ATEN_KERNEL(var, "var", "out", ETD_IN_FLOAT32 + 5, var)
+ETD_ATEN_KERNEL(var_correction, "var", "correction_out", ETD_IN_FLOAT32 + 5, var_correction)
+ETD_ATEN_KERNEL(var_mean, "var_mean", "correction_out", ETD_IN_FLOAT32 + 6, var_mean)

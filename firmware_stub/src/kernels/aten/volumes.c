@@ -310,5 +310,5 @@ static const char *avg_pool3d(const etd_call *call) {
     return refusal;
 }
 
-ETD_ATEN_KERNEL(avg_pool3d, "avg_pool3d", "out", 8, avg_pool3d)
-ETD_ATEN_KERNEL(max_pool3d, "max_pool3d_with_indices", "out", 8, max_pool3d)
+ETD_ATEN_KERNEL(avg_pool3d, "avg_pool3d", "out", ETD_IN_FLOAT32 + 8, avg_pool3d)
+ETD_ATEN_KERNEL(max_pool3d, "max_pool3d_with_indices", "out", ETD_IN_FLOAT32 + 8, max_pool3d)

@@ -141,7 +141,7 @@ static const char *embedding_2bit_dtype(const etd_call *call) {
 
 #define EMBEDDING(name, overload, args, run)                                                                 \
     const etd_kernel etd_##run = {"quantized_decomposed::" name, overload, "native_call_" name "." overload, \
-                                  args, run};
+                                  ETD_IN_FLOAT32 + (args), run};
 
 EMBEDDING("embedding_byte", "out", 7, embedding_byte)
 EMBEDDING("embedding_byte", "dtype_out", 8, embedding_byte_dtype)

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "cpu.h"
+#include "etd_half.h"
 #include "walk.h"
 
 bool etd_is_numeric(const etd_tensor *tensor) {
@@ -38,54 +39,6 @@ bool etd_arg_scalar(const etd_call *call, uint32_t i, etd_number *number) {
     return !number->is_real || etd_arg_number(call, i, &number->real);
 }
 
-/* A float and its bits. */
-typedef union {
-    float real;
-    uint32_t bits;
-} etd_float_bits;
-
-/* Returns a float16 or bfloat16 number. */
-static float widen(uint16_t stored, bool is_bfloat16) {
-    const uint32_t smallest = 113u << 23; /* 2^-14, the smallest float16 that is not denormal */
-    const uint32_t sign = ((uint32_t)stored & 0x8000u) << 16;
-    etd_float_bits number = {.bits = (uint32_t)stored << 16};
-    if (is_bfloat16) {
-        return number.real;
-    }
-    const uint32_t exponent = stored & 0x7C00u;
-    number.bits = (((uint32_t)stored & 0x7FFFu) << 13) + (112u << 23);
-    if (exponent == 0x7C00u) {
-        number.bits += 112u << 23; /* infinity or NaN */
-    } else if (exponent == 0) {
-        number.bits += 1u << 23;
-        number.real -= (etd_float_bits){.bits = smallest}.real;
-    }
-    number.bits |= sign;
-    return number.real;
-}
-
-/* Returns the nearest float16 or bfloat16 number, ties to even. */
-static uint16_t narrow(float real, bool is_bfloat16) {
-    etd_float_bits number = {.real = real};
-    if (real != real) {
-        return is_bfloat16 ? 0x7FC0u : 0x7E00u;
-    }
-    if (is_bfloat16) {
-        return (uint16_t)((number.bits + 0x7FFFu + ((number.bits >> 16) & 1u)) >> 16);
-    }
-    const uint32_t sign = (number.bits >> 16) & 0x8000u;
-    number.bits &= 0x7FFFFFFFu;
-    if (number.bits >= 0x47800000u) { /* 2^16 */
-        return (uint16_t)(sign | 0x7C00u);
-    }
-    if (number.bits < 113u << 23) {
-        number.real += 0.5f; /* its last bit is that of a denormal float16 */
-        return (uint16_t)(sign | (number.bits - 0x3F000000u));
-    }
-    const uint32_t rounded = number.bits - (112u << 23) + 0xFFFu + ((number.bits >> 13) & 1u);
-    return (uint16_t)(sign | (rounded >> 13));
-}
-
 /* Returns an element. Where the type is a constant, the switch is gone. */
 static ETD_INLINE etd_number load(const uint8_t *data, uint8_t dtype, uint32_t place) {
     const void *typed = data;
@@ -106,7 +59,7 @@ static ETD_INLINE etd_number load(const uint8_t *data, uint8_t dtype, uint32_t p
     case ETD_HALF:
     case ETD_BFLOAT16:
         number.is_real = true;
-        number.real = (double)widen(((const uint16_t *)typed)[place], dtype == ETD_BFLOAT16);
+        number.real = (double)etd_widen(((const uint16_t *)typed)[place], dtype == ETD_BFLOAT16);
         break;
     case ETD_FLOAT:
         number.is_real = true;
@@ -189,7 +142,7 @@ void etd_store_number_at(const etd_tensor *tensor, uint32_t place, const etd_num
         break;
     case ETD_HALF:
     case ETD_BFLOAT16:
-        ((uint16_t *)data)[place] = narrow((float)etd_to_real(*number), tensor->dtype == ETD_BFLOAT16);
+        ((uint16_t *)data)[place] = etd_narrow((float)etd_to_real(*number), tensor->dtype == ETD_BFLOAT16);
         break;
     case ETD_FLOAT: /* not through double, which would round an integer twice */
         ((float *)data)[place] = number->is_real ? (float)number->real : (float)number->integer;

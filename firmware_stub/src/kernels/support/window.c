@@ -31,7 +31,7 @@ bool etd_read_images(const etd_call *call, uint32_t input, uint32_t out, uint8_t
                      etd_window *window) {
     const etd_tensor *images = etd_arg_tensor(call, input);
     window->result = etd_arg_out(call, out);
-    if (!etd_is(images, dtype, dimensions(layout)) || !etd_is_type(window->result, dtype) ||
+    if (!etd_is_batch(images, dtype, dimensions(layout)) || !etd_is_type(window->result, dtype) ||
         window->result->ndim != images->ndim) {
         return false;
     }
