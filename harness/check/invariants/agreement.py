@@ -329,8 +329,8 @@ def _shares(subject: Subject) -> Iterator[str]:
     """Compare the bundled runtime's allocations with its own sums, to the byte.
 
     It takes everything from one arena, in pieces of whole alignments: ``method_bytes`` are those of
-    ``method``; ``planned_bytes`` are the pools, ``unplanned``, ``float32_copies``, and what delegates
-    have reserved, which the log shows only when they take it (``temporary``).
+    ``method``; ``planned_bytes`` are the pools, ``unplanned``, ``float32_copies``, and what
+    delegates have reserved, which the log shows only when they take it (``temporary``).
     """
     trace, method, tensors, temporary = subject.trace, 0, 0, None
     for item in subject.memory.allocators:
