@@ -228,15 +228,18 @@ def time_unit(nanoseconds: Iterable[float]) -> DisplayUnit:
 
 COUNTS = DisplayUnit("counts", 1, 0)
 MICROJOULES = DisplayUnit("uJ", 1e3, 3)
+ERRORS = DisplayUnit("error", 1, 4)
 
 
 def metric_unit(
-    unit: Literal["ns", "ticks", "bytes", "count", "nJ"], values: Iterable[float]
+    unit: Literal["ns", "ticks", "bytes", "count", "nJ", "error"], values: Iterable[float]
 ) -> DisplayUnit:
     """Return the unit for a column of metric values given in ``unit``."""
     if unit == "ns":
         return time_unit(values)
-    return {"ticks": TICKS, "bytes": BYTES, "count": COUNTS, "nJ": MICROJOULES}[unit]
+    return {"ticks": TICKS, "bytes": BYTES, "count": COUNTS, "nJ": MICROJOULES, "error": ERRORS}[
+        unit
+    ]
 
 
 def time_text(

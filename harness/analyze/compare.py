@@ -66,6 +66,20 @@ class OperatorChange(Signature, frozen=True, omit_defaults=True):
     judgement: Judgement | Literal[""] = ""
 
 
+class AccuracyChange(msgspec.Struct, frozen=True):
+    """A metric of accuracy over the same samples in two runs.
+
+    Attributes:
+        metric: Its name.
+        value: It before and after; null where it is unknown.
+        judgement: As the comparison with history judges it; "" if that is not known.
+    """
+
+    metric: str
+    value: Change
+    judgement: Judgement | Literal[""] = ""
+
+
 @dataclass(frozen=True, slots=True)
 class AllocatorChange:
     """An allocator in both traces, or in one of them.

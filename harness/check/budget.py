@@ -326,6 +326,24 @@ class SampleLimit(Rule, frozen=True):
     needed = ("name",)
 
 
+class AccuracyLimit(Rule, frozen=True):
+    """Limits on how right the model is over the samples of ``--dataset``.
+
+    Attributes:
+        at_least_top1: Smallest share of samples with the right class, from 0 to 1.
+        at_least_auc: Smallest area under the ROC curve.
+        limit_mean_error: Largest mean absolute error of an element of the outputs.
+        limit_rms_error: Largest root of the mean square of the errors.
+        limit_max_error: Largest error of any element.
+    """
+
+    at_least_top1: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    at_least_auc: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    limit_mean_error: Amount | None = None
+    limit_rms_error: Amount | None = None
+    limit_max_error: Amount | None = None
+
+
 class AllocatorLimit(Rule, frozen=True):
     """Limits on every matching allocator. By default no allocation may fail.
 
@@ -434,6 +452,7 @@ class Rules(Strict, frozen=True):
         trace: Limit on the size of the log.
         code: Limits on the firmware's size.
         arena: Limit on the model's use of the arena.
+        accuracy: Limits on the model's accuracy over samples.
         losses: Allowed losses.
         severity: Severities of failed checks by code; replace the default of the code.
         history: Settings of the comparison with earlier results.
@@ -451,6 +470,7 @@ class Rules(Strict, frozen=True):
     trace: TraceLimit | None = None
     code: CodeLimit | None = None
     arena: ArenaLimit | None = None
+    accuracy: AccuracyLimit | None = None
     losses: LossLimit = LossLimit()
     severity: dict[str, CodeSeverity] = msgspec.field(default_factory=dict)
     history: HistoryLimits = HistoryLimits()

@@ -21,6 +21,7 @@ from harness.analyze.statistics import Executions, Operator
 from harness.analyze.ticks import Ticks, durations, event_nanoseconds, unknown_durations
 from harness.check.budget import (
     UNITS,
+    AccuracyLimit,
     AllocatorLimit,
     ArenaLimit,
     BlockLimit,
@@ -554,6 +555,20 @@ _LOSSES: Final = {
 """The rule of each limit on losses, and its unit."""
 
 
+def _accuracy_checks(rule: AccuracyLimit, times: Durations, cite: Cite) -> Iterator[Check]:
+    accuracy = times.subject.accuracy
+    for field, value, _ in rule.limits():
+        upper = field.startswith("limit")
+        name = field.removeprefix("limit_").removeprefix("at_least_")
+        limit = _limit("B16", f"{name} over all samples", value, name, cite(field), upper=upper)
+        if accuracy is not None:
+            measured = getattr(accuracy, name)
+            reason = accuracy.unknown or f"{accuracy.file} has no samples for it"
+            yield limit.failed(name, reason) if measured is None else limit.of(name, measured)
+        elif not rule.optional:
+            yield limit.unmatched(name, "no samples ran (--dataset)")
+
+
 def _loss_checks(allowed: LossLimit, times: Durations, cite: Cite) -> Iterator[Check]:
     losses = times.trace.losses
     full = full_log(times.trace, times.subject.runs_requested)
@@ -674,6 +689,7 @@ _CHECKS: Final[dict[type[Waiver], Callable[[Any, Durations, Cite], Iterator[Chec
     TraceLimit: _trace_checks,
     ArenaLimit: _arena_checks,
     CodeLimit: _code_checks,
+    AccuracyLimit: _accuracy_checks,
     LossLimit: _loss_checks,
 }
 """The function for each kind of rule."""

@@ -18,7 +18,7 @@ from harness.analyze.memory import AllocatorTotals, Memory, allocator_totals, me
 from harness.analyze.statistics import Operator, largest_operators
 from harness.records.energy import EnergyRecord
 from harness.records.measurement import MeasurementSettings
-from harness.records.result import ClockQuality, CoreRecord
+from harness.records.result import AccuracyRecord, ClockQuality, CoreRecord
 from harness.records.trace import InstructionRecord, Ping, Trace
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class Subject:
         host_clock: Clock 0 is the clock of a host's operating system.
         core: What the board's core can do at most; None if unknown.
         energy: What the run drew; None if no meter recorded it.
+        accuracy: How right the model is over samples; None without any.
         most_operators: Number of operators with statistics, those with the largest total times;
             None for all, as checks need them.
     """
@@ -132,6 +133,7 @@ class Subject:
     host_clock: bool = False
     core: CoreRecord | None = None
     energy: EnergyRecord | None = None
+    accuracy: AccuracyRecord | None = None
     most_operators: int | None = None
 
     @property

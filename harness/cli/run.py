@@ -37,7 +37,7 @@ Examples:
     command.WORKLOAD,
     command.setting_option("model", required=True, shell_complete=command.complete_models),
     *map(command.setting_option, ("name", "method", "data", "placed", "runs", "inputs", "steps")),
-    *map(command.setting_option, ("state", "seed")),
+    *map(command.setting_option, ("state", "seed", "dataset")),
 )
 @command.target_panel
 @command.baud_option

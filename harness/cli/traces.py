@@ -316,7 +316,7 @@ def decode_command(
     if by is not None or not (tree or with_memory):
         unit = unit_of(target_time_scale)
         if by == "module":
-            traces.print_modules(console, known.trace, known.symbols, unit)
+            traces.module_tables().print_modules(console, known.trace, known.symbols, unit)
         else:
             described = describe(EvaluatedRun("", subject, Verdict(())), unit=unit)
             _, tables = _sections(source, model, known.methods, subject)
@@ -504,11 +504,13 @@ def _compare_times(
     comparison = with_judgements(
         comparison, *((subject_of(s.trace, s.result), s.result) for s in sources)
     )
-    targets = [source.result.target if source.result else None for source in sources]
+    targets, records, boards = zip(
+        *((r.target, r.energy, r.board) if (r := s.result) else (None, None, "") for s in sources),
+        strict=True,
+    )
     kernels = [printable(target.software) if target else "" for target in targets]
     libraries = {target.kernels for target in targets if target and target.kernels}
     code = NotComparableError.exit_code if len(libraries) == len(targets) else 0
-    records = [source.result.energy if source.result else None for source in sources]
     meter: Any = load_plugin(EXPLANATIONS, "energy")
     energy = meter.compare_energy(records[0], records[1], outlines) if meter else ()
     explain: Any = load_plugin(EXPLANATIONS, "compare")
@@ -526,19 +528,17 @@ def _compare_times(
         )
         for path, source, name in zip(paths, sources, kernels, strict=True)
     )
-    boards = [source.result.board if source.result else "" for source in sources]
     others = kernels if code else ()
     warnings = compared.comparison_warnings(traces, comparison, boards, others)
+    datasets: Any = load_plugin(EXPLANATIONS, "accuracy")
+    accuracy = datasets.compare_accuracy(sources, warnings) if datasets else ()
     sides = (first, second)
-    document = compared.comparison_document(*sides, comparison, warnings, energy, why)
+    document = compared.comparison_document(*sides, comparison, warnings, energy, why, accuracy)
     for file in reports:
-        if file.suffix.lower() == ".html":
-            page = html_pages(str(file)).comparison
-            write_file(file, page(sides, comparison, warnings, text or ()))
-        elif file.suffix.lower() == ".md":
-            write_file(file, explain.markdown([why], warnings))
-        else:
-            write_file(file, document)
+        suffix = file.suffix.lower()
+        page = html_pages(str(file)).comparison if suffix == ".html" else None
+        content = page(sides, comparison, warnings, text or ()) if page else document
+        write_file(file, explain.markdown([why], warnings) if suffix == ".md" else content)
     if output.json:
         print_document(document)
         return code
@@ -550,6 +550,8 @@ def _compare_times(
     if why:
         explain.print_explanations(console, [why])
     compared.print_comparison(console, comparison, detailed=detailed)
+    if accuracy:
+        datasets.print_accuracy_changes(console, accuracy)
     if energy:
         meter.print_energy_changes(console, energy)
     for source in sources:

@@ -333,7 +333,7 @@ def is_selected(metric: Metric, pattern: str) -> bool:
 def _order(metric: Metric) -> tuple[Any, ...]:
     """Sort key: operators in the order of their instructions, then allocators, then the rest."""
     return (
-        -("result", "allocator", "energy", "counter", "operator").index(metric.kind),
+        -("result", "accuracy", "allocator", "energy", "counter", "operator").index(metric.kind),
         *(metric.block, metric.chain, metric.instruction, metric.delegate_int),
         *(metric.delegate_str or "", metric.delegate_str is not None, metric.name),
         *(metric.clock, metric.unit, metric.statistic),

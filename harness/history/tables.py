@@ -322,7 +322,11 @@ def _add_programs(connection: Connection) -> None:
     PROGRAM.create(connection)
 
 
-VERSION: Final = "v0007"
+def _allow_accuracies(connection: Connection) -> None:
+    """Migrate v0007 to v0008: metrics of accuracy, likewise. No table changes."""
+
+
+VERSION: Final = "v0008"
 """The version of ``harness.history.tables``."""
 
 MIGRATIONS: Final[dict[str, tuple[str, Callable[[Connection], None]]]] = {
@@ -332,6 +336,7 @@ MIGRATIONS: Final[dict[str, tuple[str, Callable[[Connection], None]]]] = {
     "v0004": ("v0005", _add_emulated_time),
     "v0005": ("v0006", _add_nights),
     "v0006": ("v0007", _add_programs),
+    "v0007": ("v0008", _allow_accuracies),
 }
 """By the version that it starts from: the version that a migration leads to, and its function."""
 

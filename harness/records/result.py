@@ -376,6 +376,38 @@ class StepRecord(_ResultRecord, frozen=True):
     reference: tuple[str, ...] = ()
 
 
+class AccuracyRecord(_ResultRecord, frozen=True):
+    """How right a model is over the samples of a file (docs/accuracy.md).
+
+    ``ran`` of ``samples`` gave outputs; ``failures`` counts the others by their reason. Outputs of
+    ``not_numbers`` samples are infinite or no number. ``top1`` is the share of samples whose label
+    is the largest output, ``auc`` the probability that an anomaly scores above another sample; the
+    errors are over all elements of all outputs. Metrics that the file is not for are null;
+    ``unknown`` says why one that it is for is null, too.
+    """
+
+    file: str
+    sha256: str
+    samples: int
+    ran: int
+    top1: float | None = None
+    auc: float | None = None
+    mean_error: float | None = None
+    rms_error: float | None = None
+    max_error: float | None = None
+    not_numbers: int = 0
+    failures: dict[str, int] = {}
+    unknown: str = ""
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Its metrics by name, the larger the worse: wrong shares, and errors; known ones."""
+        shares = {"top1": self.top1, "auc": self.auc}
+        found = {f"1 - {name}": 1 - share for name, share in shares.items() if share is not None}
+        errors = {name: getattr(self, name) for name in ("mean_error", "rms_error", "max_error")}
+        return found | {name: error for name, error in errors.items() if error is not None}
+
+
 class TestSetRecord(_ResultRecord, frozen=True):
     """The run of one test set of a bundled program: its method, its number among the test sets of
     the method, the id of its result, and its run directory, relative to that of the whole.
@@ -428,7 +460,8 @@ class Result(_ResultRecord, frozen=True):
     of anything else; its method is that of ``model``.
     ``steps`` are those of a sequence, absent without one; inputs and outputs of ``model`` are then
     those of the last step, and ``reference`` has the tolerances.
-    ``energy`` is what the run drew, null if no meter recorded it.
+    ``energy`` is what the run drew, null if no meter recorded it; ``accuracy`` is over the samples
+    of ``--dataset``, null without it.
     ``role`` is set in runs that looked again at a suspect change of another result, with what it
     ran or with what its baseline ran: they are evidence for its verdict, and no results of a
     history.
@@ -472,6 +505,7 @@ class Result(_ResultRecord, frozen=True):
     test_sets: tuple[TestSetRecord, ...] = ()
     steps: tuple[StepRecord, ...] | msgspec.UnsetType = msgspec.UNSET
     energy: EnergyRecord | None = None
+    accuracy: AccuracyRecord | None = None
     role: Literal["second look", "baseline"] | msgspec.UnsetType = msgspec.UNSET
     files: dict[str, FileRecord] | None = None
     digest: str = ""

@@ -224,6 +224,12 @@ class RunSettings:
         compared=True,
     )
     seed: int = _setting(0, "Seed of the random inputs.", metavar="N")
+    dataset: Path | None = _setting(
+        None,
+        "Samples (.npz with inputs, and labels or references), or the name of a file of this "
+        "package: all run, for accuracy; the log is of the first (`etharness explain accuracy`).",
+        metavar="FILE",
+    )
     baud: int | None = _setting(
         None,
         "Switch the serial line to this rate, bits per second.  [default: the best rate of the "

@@ -264,6 +264,7 @@ CODES: Final[dict[str, Code]] = {
         Code("B13", "hardware counters are within their limits", "error"),
         Code("B14", "energy and current are within their limits", "error"),
         Code("B15", "samples of counters are within their limits", "error"),
+        Code("B16", "accuracy is within its limits", "error"),
         Code("H01", "no operator is slower than in the baseline", "error"),
         Code("H02", "no size is larger than in the baseline", "error"),
         Code("H03", "no step in the history", "warning"),
@@ -276,6 +277,7 @@ CODES: Final[dict[str, Code]] = {
         Code("H10", "no hardware counter counts more than in the baseline", "error"),
         Code("H11", "no operator draws more energy than in the baseline", "error"),
         Code("H12", "what is suspect has been measured again", "error", exit_code=3),
+        Code("H13", "the model is not less accurate than in the baseline", "error"),
     )
 }
 """All codes by name, in the order of the documentation."""

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.analyze.compare import AllocatorChange, Change, Comparison, OperatorChange
+from harness.analyze.compare import (
+    AccuracyChange,
+    AllocatorChange,
+    Change,
+    Comparison,
+    OperatorChange,
+)
 from harness.check.history.comparison import judgement_word
 from harness.formatting import (
     TICKS,
@@ -51,7 +57,8 @@ class ComparisonDocument(msgspec.Struct, frozen=True):
 
     ``warnings`` say why the two may not compare, in the words of the other reports.
     ``energy`` is of the operators that both runs measured; absent without any. ``why`` is absent if
-    a program is not known, and without the extension ``why``.
+    a program is not known, and without the extension ``why``. ``accuracy`` is over the samples that
+    both runs had; absent without any.
     """
 
     before: SideDocument
@@ -60,6 +67,7 @@ class ComparisonDocument(msgspec.Struct, frozen=True):
     warnings: Sequence[str]
     energy: tuple[EnergyChange, ...] | msgspec.UnsetType = msgspec.UNSET
     why: Explanation | msgspec.UnsetType = msgspec.UNSET
+    accuracy: tuple[AccuracyChange, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 def comparison_document(
@@ -69,6 +77,7 @@ def comparison_document(
     warnings: Sequence[str],
     energy: tuple[EnergyChange, ...] = (),
     why: Explanation | None = None,
+    accuracy: tuple[AccuracyChange, ...] = (),
 ) -> bytes:
     """Return the JSON of a comparison of two traces."""
 
@@ -96,6 +105,7 @@ def comparison_document(
             warnings,
             energy or msgspec.UNSET,
             why or msgspec.UNSET,
+            accuracy or msgspec.UNSET,
         )
     )
 

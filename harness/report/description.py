@@ -16,7 +16,7 @@ from harness.analyze.memory import AllocatorMemory, AllocatorTotals, Memory
 from harness.analyze.ticks import Timeline, default_jitter, suspected_widths, unwrap
 from harness.errors import FormatError
 from harness.formatting import DisplayUnit, printable, stack_use, time_unit, with_printable_text
-from harness.plugins import EXPLANATIONS, INSTANTS, SECTIONS, load_plugin, plugin_names
+from harness.plugins import DATASETS, EXPLANATIONS, INSTANTS, SECTIONS, load_plugin, plugin_names
 from harness.records.explanation import Explanation
 from harness.records.result import (
     ClockQuality,
@@ -633,6 +633,8 @@ def describe_sections(
     plugins: dict[str, Any] = {name: load_plugin(SECTIONS, name) for name in found}
     if subject is not None and subject.trace.kind.max(initial=0) >= Kind.TASK:
         plugins |= {name: load_plugin(INSTANTS, name) for name in plugin_names(INSTANTS)}
+    if subject is not None and subject.accuracy is not None:
+        plugins["accuracy"] = load_plugin(DATASETS, "npz")
     known = {name: plugin for name, plugin in plugins.items() if plugin is not None}
     measured = {name: plugin.measure(found.get(name), subject) for name, plugin in known.items()}
     return measured, tuple(table for name in known for table in known[name].tables(measured[name]))

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from harness.analyze.blocks import BlockRun, runs
 from harness.analyze.call_tree import CallTree, MergedNode, NodeCounts, call_tree, merged_tree
@@ -22,8 +21,6 @@ from harness.analyze.memory import (
     allocator_totals,
 )
 from harness.analyze.statistics import Operator, Summary, operator_statistics
-from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
-from harness.errors import UsageError
 from harness.formatting import (
     TICKS,
     DisplayUnit,
@@ -60,7 +57,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from harness.analyze.workload import Argument, Arguments
-    from harness.records.symbols import EventSymbols, ModuleTime
+    from harness.records.symbols import EventSymbols
 
     _Known = Sequence[EventSymbols | None] | None
     _Given = Sequence[Arguments | None] | None
@@ -196,7 +193,7 @@ def trace_document(
             if tree
             else None,
             memory=memory_document(trace, memory, pools) if memory else None,
-            modules=module_documents(trace, symbols) if by_module else None,
+            modules=module_tables().module_documents(trace, symbols) if by_module else None,
             outputs=list(comparisons),
             tracers=tracer_lines(trace) or msgspec.UNSET,
             sections=dict(sections or {}) or msgspec.UNSET,
@@ -609,23 +606,9 @@ def arguments_document(operator: Operator, arguments: _Given) -> ArgumentsDocume
     return ArgumentsDocument(_texts(found.inputs), _texts(found.outputs))
 
 
-def module_documents(trace: Trace, symbols: _Known) -> list[ModuleDocument]:
-    """Return the modules of each block name.
-
-    Raises:
-        UsageError: There are no symbols, or the rate of a clock is unknown.
-    """
-    return [
-        ModuleDocument(
-            block=printable(block),
-            path=item.modules[-1].path if item.modules else None,
-            type=item.modules[-1].type if item.modules else None,
-            own_ns=item.own,
-            total_ns=item.total,
-        )
-        for block, times in _module_times(trace, symbols)
-        for item in times
-    ]
+def module_tables() -> Any:
+    """Return what knows of modules, from the symbols of an ETRecord."""
+    return load_extension(INSPECTORS, "modules", "--by module is", "inspector")
 
 
 def known_columns(symbols: _Known, arguments: _Given) -> list[Column]:
@@ -655,33 +638,6 @@ def print_sources(console: Console, trace: Trace, symbols: _Known) -> None:
     show_line(console)
 
 
-def print_modules(
-    console: Console, trace: Trace, symbols: _Known, unit: DisplayUnit | None = None
-) -> None:
-    """Print the time of each module, longest first: every instruction is in exactly one's own time.
-
-    Raises:
-        UsageError: There are no symbols, or the rate of a clock is unknown.
-    """
-    for block, times in _module_times(trace, symbols):
-        whole = sum(item.own for item in times)
-        if not times:
-            continue
-        unit_here = unit or time_unit(item.total for item in times)
-        headers = ["module", "class", f"total [{unit_here.name}]", f"own [{unit_here.name}]"]
-        rows = [
-            [
-                *_names(item),
-                unit_here.text(item.total),
-                unit_here.text(item.own),
-                f"{100 * item.own / whole:.1f}" if whole else "",
-            ]
-            for item in sorted(times, key=lambda item: item.total, reverse=True)
-        ]
-        headers.append("own [%]")
-        show_table(console, headers, rows, title=f"Modules of {block}", numbers=range(2, 5))
-
-
 def print_comparisons(console: Console, comparisons: Sequence[OutputDocument]) -> None:
     """Print comparisons of outputs with their references, if any."""
     if not comparisons:
@@ -697,51 +653,6 @@ def print_comparisons(console: Console, comparisons: Sequence[OutputDocument]) -
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
-
-
-def _names(item: ModuleTime) -> list[str]:
-    if not item.modules:
-        return ["(unknown)", ""]
-    return [item.path or "(model)", item.modules[-1].type.rpartition(".")[2]]
-
-
-def _module_times(trace: Trace, symbols: _Known) -> list[tuple[str, list[ModuleTime]]]:
-    if symbols is None:
-        raise UsageError("times by module need to know modules", hint="give the --etrecord")
-    symbols_of = load_extension(INSPECTORS, "etrecord", "--modules is", "inspector")
-    times = _nanoseconds(trace)
-    names = dict.fromkeys(block.name for block in trace.blocks)
-    return [
-        (
-            name,
-            symbols_of.module_times(
-                replace(trace, blocks=tuple(b for b in trace.blocks if b.name == name)),
-                symbols,
-                times,
-            ),
-        )
-        for name in names
-    ]
-
-
-def _nanoseconds(trace: Trace) -> np.ndarray:
-    """Return durations of events in nanoseconds, shape (n,).
-
-    Raises:
-        UsageError: The rate of a clock or the duration of an event is unknown.
-    """
-    for number, domain in enumerate(trace.clocks):
-        if domain.hz is None and (trace.clock == number).any():
-            raise UsageError(
-                f"clock {domain.name!r} has no known rate, so modules have no times",
-                hint="give --clock-hz",
-            )
-    if unknown := int(unknown_durations(trace).sum()):
-        raise UsageError(
-            f"the duration of {unknown} events is unknown, so modules have no times",
-            hint="`etharness check` says what may be wrong with the clock",
-        )
-    return event_nanoseconds(trace, durations(trace))
 
 
 def _of(known: Sequence[object | None], text: Callable[..., str]) -> Callable[[Operator], str]:

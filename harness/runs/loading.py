@@ -63,10 +63,10 @@ def read_model_file(request: RunRequest) -> ModelFile:
             data = linked_program(data, display_path(request.model), request.data)
         return ModelFile(request.model, data)
     name = display_path(request.model)
-    if request.inputs or request.references:
+    if request.inputs or request.references or request.dataset:
         raise UsageError(
             f"{name} is a bundled program: its test sets have the inputs and the expected outputs",
-            hint="omit --input and --reference, or run the .pte file that was bundled",
+            hint="omit --input, --reference and --dataset, or run the .pte file that was bundled",
         )
     try:
         bundled = read_bundled_program(data)

@@ -41,7 +41,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.transfers import LogChunks
 from harness.link.wire import Region
-from harness.plugins import LIVE, TARGETS, load_extension, load_plugin
+from harness.plugins import DATASETS, LIVE, TARGETS, load_extension, load_plugin
 from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import Failure, Result, TensorRecord, TestSetRecord, now_utc
 from harness.records.trace import Ping, Trace
@@ -447,6 +447,7 @@ class RunPlan:
             set.
         test_set: The test set to run; None for a run with inputs of its own.
         steps: The steps of a sequence that the run consists of; () for no sequence.
+        dataset: The samples of ``--dataset``, as the extension ``dataset`` runs them; None without.
     """
 
     request: RunRequest
@@ -464,6 +465,7 @@ class RunPlan:
     test_sets: tuple[TestSet, ...] = ()
     test_set: TestSet | None = None
     steps: tuple[TestSet, ...] = ()
+    dataset: Any = None
 
 
 def plan_run(request: RunRequest, stages: Stages) -> RunPlan:
@@ -490,11 +492,16 @@ def plan_run(request: RunRequest, stages: Stages) -> RunPlan:
     check_comparison(request)
     scales = find_time_scales(request, board)
     meter = None if request.energy is None else meter_of_run(request.energy)
+    dataset = None
+    if request.dataset is not None:
+        read = load_extension(DATASETS, "npz", "--dataset is", "dataset")
+        dataset = read.read_dataset(request, model)
     given = request.baseline_model
     beside = None if given is None else read_program_file(given)
     return RunPlan(
         *(request, board, model, budget, rules, references, scales, meter, stages, beside),
         test_sets=model.test_sets,
+        dataset=dataset,
     )
 
 
@@ -777,7 +784,13 @@ class BoardRun(RunRecorder):
             outputs.append(save_output(self.directory, index, tensor, data))
         if self.result.model is not None:
             self.update(model=replace(self.result.model, outputs=tuple(outputs)))
-        return self._pull(device, others, outcome, partial(plan.stages, "pulling"))
+        trace = self._pull(device, others, outcome, partial(plan.stages, "pulling"))
+        if plan.dataset is not None:
+            plan.dataset.run(
+                *(session, loaded, self.directory, plan.board.deadlines.execute_s, plan.stages),
+                lambda accuracy: self.update(accuracy=accuracy),
+            )
+        return trace
 
     def _keep_partial(
         self, device: ConnectedDevice, others: list[bytes], outcome: RunOutcome, progress: Progress
@@ -797,6 +810,8 @@ class BoardRun(RunRecorder):
         self.update(reference=reference)
         if plan.test_set is not None:
             arrays = bundled_inputs(plan.test_set, loaded.inputs)
+        elif plan.dataset is not None:
+            arrays = plan.dataset.inputs(loaded)
         else:
             arrays = read_inputs(request.inputs, loaded.inputs, request.seed)
         inputs = []

@@ -37,6 +37,8 @@ class RunKeywords(TypedDict, total=False):
             before left), reset (their initial contents), or auto (reset where what is compared with
             references is repeated).
         seed: Seed of the random inputs.
+        dataset: Samples (.npz with inputs, and labels or references), or the name of a file of this
+            package: all run, for accuracy; the log is of the first (`etharness explain accuracy`).
         baud: Switch the serial line to this rate, bits per second. Default: the best rate of the
             unit or board file.
         profile: Events to log: the scopes around the method, or all.
@@ -106,6 +108,7 @@ class RunKeywords(TypedDict, total=False):
     steps: PathLike | None
     state: str
     seed: int
+    dataset: PathLike | None
     baud: int | None
     profile: str
     values: str

@@ -504,23 +504,32 @@ def read_npy(path: Path) -> np.ndarray:
         UsageError: The file is missing, too large, or not an array.
     """
     try:
-        with io.BytesIO(read_limited(path, MOST_MODEL)) as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of headers as Python 2 wrote them
-            if file.read(len(_ZIP)) == _ZIP:
-                hint = "give a .npy file with one array"
-                raise UsageError(f"{path}: contains several arrays", hint=hint)
-            file.seek(0)
-            major, _ = np.lib.format.read_magic(file)
-            read_header = _HEADERS.get(major, np.lib.format.read_array_header_2_0)
-            shape, _, dtype = read_header(file)
-            # Before memory is taken for what the header says.
-            if prod(shape) * dtype.itemsize > len(file.getbuffer()) - file.tell():
-                raise ValueError(f"truncated: shape {shape} of {dtype}")
-            file.seek(0)
-            array = np.lib.format.read_array(file, allow_pickle=False)
-            return array.astype(array.dtype.newbyteorder("="), copy=False)
+        data = read_limited(path, MOST_MODEL)
+        if data.startswith(_ZIP):
+            hint = "give a .npy file with one array"
+            raise UsageError(f"{path}: contains several arrays", hint=hint)
+        return npy_array(data)
     except (OSError, ValueError, EOFError, TokenError, SyntaxError, OverflowError) as error:
         raise UsageError(f"{path}: not a readable .npy file: {error}") from error
+
+
+def npy_array(data: bytes) -> np.ndarray:
+    """Return the array of a ``.npy`` file, in the byte order of this machine.
+
+    Raises:
+        ValueError, EOFError, TokenError, SyntaxError, OverflowError: It is not an array.
+    """
+    with io.BytesIO(data) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of headers as Python 2 wrote them
+        major, _ = np.lib.format.read_magic(file)
+        read_header = _HEADERS.get(major, np.lib.format.read_array_header_2_0)
+        shape, _, dtype = read_header(file)
+        # Before memory is taken for what the header says.
+        if prod(shape) * dtype.itemsize > len(data) - file.tell():
+            raise ValueError(f"truncated: shape {shape} of {dtype}")
+        file.seek(0)
+        array = np.lib.format.read_array(file, allow_pickle=False)
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 _RESET: Final = (
@@ -838,6 +847,7 @@ def subject_of(
         host_clock=target is not None and target.cpu == HOST_CPU and not result.emulated_time,
         core=result.core,
         energy=result.energy,
+        accuracy=result.accuracy,
         planned=model.planned if model else {},
         image={"text": image.text, "data": image.data, "bss": image.bss} if image else {},
         outputs=_compared_outputs(result, directory, tensors),

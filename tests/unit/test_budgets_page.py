@@ -17,7 +17,7 @@ from tests.conftest import FIXTURES, ROOT
 
 PAGE = (Path(__file__).parents[2] / "docs/budgets.md").read_text()
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-FIRST, TIMES, COUNTERS, ENERGY, SAMPLES, MANY, SEVERITIES = EXAMPLES
+FIRST, TIMES, COUNTERS, ENERGY, SAMPLES, ACCURACY, MANY, SEVERITIES = EXAMPLES
 SCHEMA = json.loads((ROOT / "schema/budget.schema.json").read_text())
 
 
@@ -87,6 +87,13 @@ def test_samples_that_were_not_logged_fail(tmp_path: Path) -> None:
     [found] = judged(tmp_path, SAMPLES)
     assert (found.code, found.passed, found.unit) == ("B15", False, "queue")
     assert found.reason == "no sample of 'queue' is in the log: the limit matches nothing"
+
+
+def test_accuracy_is_optional_here(tmp_path: Path) -> None:
+    assert judged(tmp_path, ACCURACY) == []
+    [found] = judged(tmp_path, ACCURACY.replace("optional = true\n", ""))
+    assert (found.code, found.passed, found.limit) == ("B16", False, 0.9)
+    assert found.reason == "no samples ran (--dataset): the limit matches nothing"
 
 
 def test_severities(tmp_path: Path) -> None:

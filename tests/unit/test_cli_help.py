@@ -17,7 +17,7 @@ ETDUMP = FIXTURES / "kws_f32_executorch.etdp"
 RUN = {
     "What to run": [
         *("--model", "--name", "--method", "--data", "--placed", "--runs", "--input", "--steps"),
-        *("--state", "--seed"),
+        *("--state", "--seed", "--dataset"),
     ],
     "Where": ["--board", "--unit", "--units", "--port", "--baud"],
     "Firmware": ["--flash", "--image", "--tool", "--probe"],

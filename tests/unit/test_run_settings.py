@@ -38,6 +38,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "values": {"values": "intermediate"},
     "stream": {"stream": True},
     "live": {"stream": True, "live": "live.pftrace"},
+    "dataset": {"dataset": "samples.npz"},
     "when_full": {"when_full": "drop-oldest"},
     "counters": {"counters": ("cycles", "instret")},
     "counter_passes": {"counter_passes": True},
@@ -145,7 +146,7 @@ def doors(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("harness.runs.run.run_model", doors.end)
     monkeypatch.setattr("harness.pytest_plugin.running.run_model", doors.end)
-    for name in ("a.npy", "b.npy", "a.ptd", "b.ptd", "b.toml", "fw.elf", "old.pte"):
+    for name in ("a.npy", "b.npy", "a.ptd", "b.ptd", "b.toml", "fw.elf", "old.pte", "samples.npz"):
         Path(name).touch()
     Path("steps").mkdir()
     model = packaged_models()["small_int8"]

@@ -1,4 +1,4 @@
-"""Turns a history comparison into checks (H01 to H12)."""
+"""Turns a history comparison into checks (H01 to H13)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ _MEASURE_AGAIN: Final = "measured in one session, so noise may explain it: the n
 _DESCRIBED: Final = 2
 """Number of operators that it describes in detail."""
 
-_REGRESSIONS: Final = (("H01", "operator"), ("H02", "size"), ("H10", "counter"), ("H11", "energy"))
+_REGRESSIONS: Final = (
+    *(("H01", "operator"), ("H02", "size"), ("H10", "counter"), ("H11", "energy")),
+    ("H13", "accuracy"),
+)
 """Code of a regression, by what has become worse."""
 
 
@@ -74,7 +77,7 @@ def history_checks(comparison: HistoryComparison) -> Iterator[Check]:
             yield check(
                 code,
                 rule=rule,
-                subject=f"{len(compared)} {kind}s",
+                subject=f"{len(compared)} {'accuracie' if kind == 'accuracy' else kind}s",
                 passed=True,
                 reason=f"0 regressions beyond {bounds}{noticed}",
             )
@@ -309,7 +312,8 @@ def _changed(number: Compared, comparison: HistoryComparison, executions: _Execu
         change, whole = number.paired.change.value, 1.0
     word = judgement_word(number.judgement, number_kind(number.metric)).partition(",")[0]
     if not whole:
-        text = f"{word} than nothing" if number.judgement != "changed" else word
+        plain = number.judgement == "changed" or number.metric.kind == "accuracy"
+        text = word if plain else f"{word} than nothing"
     elif number.judgement == "changed":
         text = f"changed by {100 * change / whole:+.3g} %"
     else:

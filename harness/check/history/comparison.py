@@ -295,16 +295,20 @@ class HistoryComparison(msgspec.Struct, frozen=True, kw_only=True):
         return next(gone, "")
 
 
-NumberKind = Literal["time", "memory", "count", "energy"]
+NumberKind = Literal["time", "memory", "count", "energy", "accuracy"]
 """What a number is of."""
 
-_KINDS: Final[Mapping[str, NumberKind]] = {"bytes": "memory", "count": "count", "nJ": "energy"}
+_KINDS: Final[Mapping[str, NumberKind]] = {
+    **{"bytes": "memory", "count": "count", "nJ": "energy"},
+    "error": "accuracy",
+}
 
 CHANGE_WORDS: Final[Mapping[NumberKind, tuple[str, str]]] = {
     "time": ("slower", "faster"),
     "memory": ("larger", "smaller"),
     "count": ("more", "fewer"),
     "energy": ("more", "less"),
+    "accuracy": ("less accurate", "more accurate"),
 }
 """Words for a number that grew and one that shrank."""
 

@@ -20,6 +20,7 @@ from harness.check.limits import Durations, statistic_of
 from harness.check.subject import Subject
 from harness.errors import FormatError
 from harness.formatting import printable
+from harness.records.result import AccuracyRecord
 from harness.records.trace import EXECUTION, SUM_OF_OPERATORS, Kind
 
 TIME_STATISTICS: Final = ("total", "avg", "p10", "p50", "p90", "min", "max")
@@ -199,8 +200,17 @@ def _numbers(subject: Subject) -> Iterator[tuple[Metric, float]]:
         for name in _ALLOCATOR_BYTES:
             value = float(getattr(totals, name))
             yield Metric("allocator", totals.label, name, "bytes"), value
+    yield from accuracy_numbers(subject.accuracy)
     for name, size in _sizes(subject):
         yield Metric("result", name, "", "bytes"), float(size)
+
+
+def accuracy_numbers(accuracy: AccuracyRecord | None) -> Iterator[tuple[Metric, float]]:
+    """Yield the accuracy over all samples of a file, the larger the worse; none of a part."""
+    if accuracy is not None and accuracy.ran == accuracy.samples:
+        of = f"{accuracy.file} {accuracy.sha256[:8]}"
+        for name, loss in accuracy.losses.items():
+            yield Metric("accuracy", name, of, "error"), loss
 
 
 def _energies(subject: Subject) -> Iterator[tuple[Metric, float]]:

@@ -33,7 +33,7 @@ from harness.records.trace import Losses
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-Kind = Literal["operator", "counter", "energy", "allocator", "result"]
+Kind = Literal["operator", "counter", "energy", "allocator", "result", "accuracy"]
 """Kind of a metric: time of an operator, count of a hardware counter in an operator, energy of an
 operator, bytes of an allocator, or size of the whole result."""
 
@@ -43,7 +43,7 @@ EXACT_COUNTERS: Final = frozenset(
 """Hardware counters of what a program does, which is the same in every run."""
 
 
-MetricUnit = Literal["ns", "ticks", "bytes", "count", "nJ"]
+MetricUnit = Literal["ns", "ticks", "bytes", "count", "nJ", "error"]
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,13 +88,14 @@ class Metric(msgspec.Struct, frozen=True):
     """A measured quantity that is compared over time.
 
     Attributes:
-        kind: Operator, hardware counter, energy, allocator or whole result.
+        kind: Operator, hardware counter, energy, allocator, whole result or accuracy.
         name: Name of the operator or allocator; of a hardware counter or an energy, the operator's;
             for the whole result, the name of the size, such as ``log_bytes``, ``stack_used``,
             ``text_bytes``.
         statistic: Statistic such as ``p50`` of a Summary or ``peak_bytes`` of an allocator; name of
             a hardware counter, whose median count it is; ``energy``; empty for the whole result.
-        unit: ``ns``, ``ticks``, ``bytes``, ``count`` or ``nJ``.
+            Of an accuracy the file of samples and the begin of its digest: others do not compare.
+        unit: ``ns``, ``ticks``, ``bytes``, ``count``, ``nJ`` or ``error``, the larger the worse.
         block: Block name of an operator; this and the following fields are as in ``Signature``.
         chain: Chain index.
         instruction: Instruction id.
@@ -558,6 +559,8 @@ class HistoryLimits(Strict, frozen=True):
         absolute_counts: Smallest growth of a hardware counter, in counts.
         relative_energy: Smallest growth of an energy, as a share of the baseline.
         absolute_nj: Smallest growth of an energy, in nanojoules.
+        absolute_accuracy: Smallest fall of top-1 accuracy and of AUC, both from 0 to 1.
+        relative_error: Smallest growth of an error against references, as a share of the baseline.
         fdr: False discovery rate: expected share of false alarms among the reported changes of one
             result; if nothing changed, the probability of any alarm (``docs/verdicts.md``).
         detectable: Largest change, as a share, that the median operator may have had unseen; with a
@@ -577,6 +580,8 @@ class HistoryLimits(Strict, frozen=True):
     absolute_counts: _Amount = 16.0
     relative_energy: _Share = 0.05
     absolute_nj: _Amount = 100.0
+    absolute_accuracy: _Amount = 0.01
+    relative_error: _Share = 0.05
     fdr: _Level = 0.01
     detectable: Annotated[float, msgspec.Meta(gt=0)] = 0.25
     min_results: Annotated[int, msgspec.Meta(ge=3)] = 5
@@ -591,6 +596,9 @@ class HistoryLimits(Strict, frozen=True):
             return self.relative_counts, self.absolute_counts
         if metric.unit == "nJ":
             return self.relative_energy, self.absolute_nj
+        if metric.unit == "error":
+            share = metric.name.startswith("1 - ")
+            return (0.0, self.absolute_accuracy) if share else (self.relative_error, 0.0)
         relative, us, ticks = self.relative, self.absolute_us, self.absolute_ticks
         for other in self.override:
             if fnmatchcase(metric.name, other.event) and fnmatchcase(metric.block, other.block):

@@ -114,6 +114,15 @@ def completion_checks(subject: Subject) -> Iterator[Check]:
             passed=completed >= max(requested, 1) and not too_many,
             reason=f"{completed} of {requested} executions completed",
         )
+    if (accuracy := subject.accuracy) is not None:
+        yield check(
+            "I12",
+            subject="samples",
+            measured=float(accuracy.ran),
+            unit="samples",
+            passed=accuracy.ran == accuracy.samples,
+            reason=f"{accuracy.ran} of {accuracy.samples} samples ran",
+        )
     if not order_known(trace.losses) or not len(trace):
         return
     if trace.filtered_events and not trace.named(EXECUTION).any():

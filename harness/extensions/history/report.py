@@ -242,6 +242,7 @@ def _title(group: tuple[str, str]) -> str:
         "energy": "Energy",
         "allocator": "Allocators",
         "result": "Sizes",
+        "accuracy": "Accuracy",
     }
     return f"{titles[kind]}, clock of unknown rate" if unit == "ticks" else titles[kind]
 

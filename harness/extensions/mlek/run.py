@@ -56,14 +56,8 @@ KERNELS: Final = "its portable, quantized and Cortex-M kernels (CMSIS-NN)"
 """How results name whose code runs: ``ExecuTorch of Arm's kit 26.03 with its ... kernels``."""
 
 _OF_THE_FIRMWARE: Final = (
-    "flash",
-    "baud",
-    "placed",
-    "stream",
-    "trace_limit",
-    "energy",
-    "counters",
-    "steps",
+    *("flash", "baud", "placed", "stream", "trace_limit", "energy", "counters", "steps"),
+    "dataset",
 )
 _OF_THE_LOG: Final = ("values", "profile", "when_full", "state")
 

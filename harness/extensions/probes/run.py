@@ -40,7 +40,7 @@ from harness.target.selection import Chosen
 
 _NEEDS_A_LINK = (
     *("energy", "inputs", "flash", "baud", "placed", "stream", "trace_limit", "seed", "steps"),
-    "state",
+    *("state", "dataset"),
 )
 """Fields of a request that the host can only carry out over a link."""
 

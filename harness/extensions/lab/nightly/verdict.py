@@ -92,7 +92,7 @@ _OPERATOR: Final = " #"
 _LARGE: Final = 1_000
 """Percents that are shown without decimals."""
 
-_WORSE: Final = {"bytes": "larger", "count": "more", "nJ": "higher"}
+_WORSE: Final = {"bytes": "larger", "count": "more", "nJ": "higher", "error": "less accurate"}
 """Words for numbers that grew, by their unit; times are slower."""
 
 

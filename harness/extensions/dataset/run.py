@@ -1,0 +1,191 @@
+"""Runs all samples of ``--dataset`` on a board, after the executions that the log has.
+
+The log, and so all times, are of the first sample, ``--runs`` times. Then each sample executes once
+with its inputs uploaded and its outputs read, in the same session and without a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.decode.program import Dynamism, Tensor
+from harness.errors import DeviceRefusedError, HarnessError, UsageError
+from harness.extensions.dataset.accuracy import SampleScores
+from harness.extensions.dataset.samples import SampleFile, read_samples
+from harness.interrupts import heed, interrupts
+from harness.link.messages import PROFILES, VALUES, ModelInfo, RunOptions, TensorInfo
+from harness.link.wire import Region
+from harness.printing import printable
+from harness.records.result import AccuracyRecord
+from harness.report.words import ReportTable, counted
+from harness.runs.device import CANCEL_S, tensor_from_bytes, tensor_to_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.check.subject import Subject
+    from harness.decode.pte import ModelFile
+    from harness.flash.plan import Stages
+    from harness.link.session import Session
+    from harness.runs.directory import RunDirectory
+    from harness.runs.request import RunRequest
+
+DETAILS: Final = "samples.npz"
+"""File of the run directory with what is known of each sample."""
+
+_UNLOGGED: Final = RunOptions(debug_level=VALUES["none"], profiling_level=PROFILES["method"])
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRun:
+    """The samples of a run, as its steps see them.
+
+    Attributes:
+        file: The samples.
+    """
+
+    file: SampleFile
+
+    def inputs(self, loaded: ModelInfo) -> list[np.ndarray]:
+        """Return the inputs of the executions that are logged: those of the first sample.
+
+        Raises:
+            UsageError: The samples do not fit, as those of another model than that of the request.
+        """
+        self.file.require(loaded.inputs, loaded.outputs)
+        return self.file.inputs_of(0, loaded.inputs)
+
+    def run(
+        self,
+        session: Session,
+        loaded: ModelInfo,
+        directory: RunDirectory,
+        timeout_s: float,
+        stages: Stages,
+        record: Callable[[AccuracyRecord], None],
+    ) -> None:
+        """Run all samples, and record how right the model is, also of a part of them.
+
+        A sample that the device refuses, such as one on which a kernel fails, is counted, and the
+        next one runs.
+
+        Args:
+            session: The session with the loaded model.
+            loaded: The model as the device describes it.
+            directory: The run directory.
+            timeout_s: Longest wait for one execution, seconds.
+            stages: Called to report progress.
+            record: Called with the result.
+
+        Raises:
+            HarnessError: The link failed, or the device restarted or hangs; the message says at
+                which sample.
+        """
+        scores = SampleScores(self.file, loaded.inputs, loaded.outputs)
+        try:
+            for number in range(self.file.count):
+                heed()
+                stages("samples", number, self.file.count)
+                try:
+                    inputs = self.file.inputs_of(number, loaded.inputs)
+                    scores.add(number, inputs, _execute(session, loaded, inputs, timeout_s))
+                except DeviceRefusedError as error:
+                    scores.failures[error.message] = scores.failures.get(error.message, 0) + 1
+                except HarnessError as error:
+                    error.message = f"sample {number} of {self.file.count}: {error.message}"
+                    raise
+            stages("samples", self.file.count, self.file.count)
+        except KeyboardInterrupt:
+            if session.is_running:
+                session.cancel(CANCEL_S)
+            raise
+        finally:
+            record(scores.record())
+            directory.write(DETAILS, scores.details())
+
+
+def _execute(
+    session: Session, loaded: ModelInfo, inputs: Sequence[np.ndarray], timeout_s: float
+) -> list[np.ndarray]:
+    for index, (array, tensor) in enumerate(zip(inputs, loaded.inputs, strict=True)):
+        sizes = array.shape if tensor.dynamic else ()
+        session.set_input(index, tensor_to_bytes(array, tensor), sizes=sizes)
+    with interrupts(terminate=False):
+        session.run(1, _UNLOGGED, timeout_s=timeout_s)
+    outputs = []
+    for index, declared in enumerate(loaded.outputs):
+        tensor = session.output_info(index, declared)
+        data = session.read(Region.OUTPUT, index, most=declared.nbytes)
+        outputs.append(tensor_from_bytes(data, tensor))
+    return outputs
+
+
+def read_dataset(request: RunRequest, model: ModelFile) -> DatasetRun:
+    """Read the samples of a request, and check that they fit its model.
+
+    Raises:
+        UsageError: They do not, the file is wrong, or the request has inputs of its own.
+    """
+    assert request.dataset is not None
+    if request.inputs or request.references:
+        raise UsageError(
+            "--dataset has the inputs and what the model should say of them",
+            hint="omit --input and --reference, or give these without --dataset",
+        )
+    if request.steps is not None or request.state != "auto":
+        raise UsageError(
+            "--dataset cannot be combined with --steps or --state",
+            hint="each sample begins with the initial contents of the model's own buffers",
+        )
+    file = read_samples(request.dataset)
+    method = model.method(request.method_name)
+    if method is not None:  # else the run says that there is none
+        sides = [
+            [value for number in numbers if (value := _tensor(method.values[number])) is not None]
+            for numbers in (method.inputs, method.outputs)
+        ]
+        file.require(*sides)
+    return DatasetRun(file)
+
+
+def _tensor(value: Any) -> TensorInfo | None:
+    if not isinstance(value, Tensor):
+        return None
+    return TensorInfo(
+        scalar_type=value.scalar_type,
+        dynamic=value.dynamism != Dynamism.STATIC,
+        nbytes=0,
+        sizes=value.sizes,
+        dim_order=value.dim_order,
+    )
+
+
+def measure(_found: Any, subject: Subject) -> AccuracyRecord | None:
+    """Return the accuracy of a run, for reports."""
+    return subject.accuracy
+
+
+def tables(record: AccuracyRecord) -> Iterator[ReportTable]:
+    """Yield the table of reports."""
+    ran = record.ran if record.ran == record.samples else f"{record.ran:,} of {record.samples:,}"
+    rows = [[name, text, f"{ran} samples"] for name, text in _values(record)]
+    notes = [f"accuracy: data set {record.file}, SHA-256 {record.sha256[:12]}"]
+    notes += [f"accuracy: unknown: {record.unknown}"] if record.unknown else []
+    if record.not_numbers:
+        samples = counted(record.not_numbers, "sample")
+        notes.append(f"accuracy: outputs of {samples} are infinite or not numbers")
+    for why, count in record.failures.items():
+        notes.append(f"accuracy: {counted(count, 'sample')} failed: {printable(why)}")
+    yield ReportTable("Accuracy", ["metric", "value", "of"], rows, (1,), notes)
+
+
+def _values(record: AccuracyRecord) -> Iterator[tuple[str, str]]:
+    if record.top1 is not None:
+        yield "top-1", f"{record.top1:.2%}"
+    if record.auc is not None:
+        yield "AUC", f"{record.auc:.4f}"
+    for name in ("mean_error", "rms_error", "max_error"):
+        if (value := getattr(record, name)) is not None:
+            yield name.replace("_", " "), f"{value:.4g}"
