@@ -8,7 +8,7 @@ small. The sound calls of `tests.support.operators` name the arguments of every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
@@ -935,7 +935,7 @@ class _Packer:
                 raise ValueError("the operands take more planned memory than a program has")
             whole_ = self.program.tensor((times * TILE,), data.dtype, memory=(1, self.room))
             repeats = self.program.integers(times)
-            self.program.call("aten::repeat", self.program.constant(tile), repeats, whole_)
+            self.program.call("aten::repeat", self.program.constant(tile), repeats, whole_, whole_)
             self.count += 1
             self.sources[key] = self.room
         place = self.sources[key]
@@ -948,6 +948,8 @@ class _Packer:
         outs = [n for n, value in zip(numbers, arguments, strict=True) if isinstance(value, Out)]
         if len(outs) > 1 and name.startswith(("aten", "quantized_")):  # as exporters write several
             numbers.append(self.program.tensors(*outs))
+        elif isinstance(arguments[-1], Out):  # and they write a single one twice
+            numbers.append(numbers[-1])
         self.program.call(name, *numbers, overload=overload)
         self.measured.add(self.count)
         self.count += 1
@@ -966,13 +968,13 @@ def packed(calls: Iterable[tuple[str, Arguments]]) -> Calibration:
     return packer.finish()
 
 
-def calibrations(capacity: Capacity) -> Iterator[Calibration]:
+def calibrations(capacity: Capacity, names: Container[str] = CALLS) -> Iterator[Calibration]:
     """Yield programs that call the operators: all calls that a board has room for."""
     small = capacity.arena < ROOM
     room, most = (SMALL_ROOM, 3) if small else (ROOM, 150)
     packer = _Packer(room)
     for name, calls in operator_calls().items():
-        for arguments in calls:
+        for arguments in calls if name in names else ():
             if small and not _is_small(name, arguments, capacity):
                 continue
             try:

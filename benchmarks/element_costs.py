@@ -5,7 +5,8 @@
 
 Each row is one call in a typical shape. Its cost is that of the whole call, with the reading of its
 arguments and the recording of its event, on an emulated board that counts instructions. What the
-page states as the cost before stays there; a new row is its own.
+page states as the cost before stays there; a new row is its own. Arm's image has its own ExecuTorch
+and CMSIS-NN (docs/mlek.md); its arguments are those of March 2026.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,24 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/kernels.md"
 BEGIN, END = "<!-- costs -->\n", "<!-- end of costs -->\n"
 BOARDS = {"M4F": "qemu-mps2-an386", "M55": "qemu-mps3-an547"}
+ARM = "qemu-mps3-an547-mlek"
+HEAD = (
+    "name",
+    "per",
+    "M4F before",
+    "M4F",
+    "M4F aim",
+    "M55 before",
+    "M55",
+    "M55 aim",
+    "Arm's image",
+    "",
+)
+
+FEW = "12 products for each tap: most of the instructions are for its bounds and for rounding"
+FEWEST = 12  # input channels times output channels
+BEFORE = "its loops are those of before"
+OLD = ("softmax", "where", "argmax", "index")
 
 Shape = tuple[int, ...]
 
@@ -44,7 +63,9 @@ class Row:
     Attributes:
         name: What is computed, and its shape.
         aim: Most instructions per unit on a Cortex-M4F; by default half of what they were before.
-        why: Why the aim is not met, if it is not.
+        why: Why an aim is not met, if it is not.
+        in_image: Indices of the arguments that the operator of Arm's image lacks; None if it has no
+            such operator, or one that prints.
         products: Whether a unit is a multiply-accumulate; otherwise it is an element of the output.
     """
 
@@ -54,10 +75,7 @@ class Row:
     aim: float | None = None
     why: str = ""
     products: bool = False
-
-    def limit(self, before: float) -> float:
-        """Return the aim, given what the row took before on a Cortex-M4F."""
-        return before / 2 if self.aim is None else self.aim
+    in_image: tuple[int, ...] | None = None
 
 
 def _conv(
@@ -73,6 +91,16 @@ def _conv(
     quantized = [last(int8s(*image)), weight, int32s(channels, 9), *common, *stage, scratch]
     real = [signed(*image), signed(channels, c // groups, kernel, kernel), signed(channels)]
     return [*quantized, last8(*out)], [*real, *common, False, [0, 0], groups, Out(out)]
+
+
+def _depthwise(image: Shape, stride: int) -> list[Any]:
+    """Return the arguments of a depthwise convolution, 3x3, in int8."""
+    n, c, *area = image
+    out = (n, c, *[(a - 1) // stride + 1 for a in area])
+    stage = [5, 3, int32s(c, 1 << 30), int32s(c, -9), -128, 127]
+    window = [[stride] * 2, [1, 1], [1, 1], 1]
+    weight, bias = int8s(1, 3, 3, c), int32s(c, 9)
+    return [last(int8s(*image)), weight, bias, *window, *stage, out8(36 * c), last8(*out)]
 
 
 def _transposed(
@@ -116,7 +144,14 @@ def _products() -> Iterator[Row]:
         whole = "quantized_transpose_conv2d" if make is _transposed else "quantized_conv2d"
         names = (f"cortex_m::{whole}.out", "aten::convolution.out")
         for of, name, call in zip(("int8", "float32"), names, calls, strict=True):
-            yield Row(f"{kind} {of}, {shape}", name, call, aim, products=True)
+            image_has = (12,) if of == "int8" and make is _conv else None
+            why = FEW if make is _transposed and channels * image[1] == FEWEST else ""
+            yield Row(f"{kind} {of}, {shape}", name, call, aim, why, True, image_has)
+    name = "cortex_m::quantized_depthwise_conv2d.out"
+    for image, stride in (((1, 64, 12, 12), 1), ((1, 32, 16, 16), 2), ((1, 24, 10, 10), 1)):
+        shape = f"3x3 / {stride}, {image[1]} x {image[2]} x {image[3]}"
+        call = _depthwise(image, stride)
+        yield Row(f"depthwise convolution int8, {shape}", name, call, 10, "", True, (13,))
 
 
 def _pools() -> Iterator[Row]:
@@ -133,7 +168,8 @@ def _pools() -> Iterator[Row]:
         call = [x8, *window, [1, 1], False, 3, 3, -128, 127, last8(*out)]
         yield Row(f"max_pool int8, {name}", "cortex_m::quantized_max_pool2d.out", call)
         call = [x8, *window, False, 3, 1 << 30, -2, None, last8(*out)]
-        yield Row(f"avg_pool int8, {name}", "cortex_m::quantized_avg_pool2d.out", call)
+        operator = "cortex_m::quantized_avg_pool2d.out"
+        yield Row(f"avg_pool int8, {name}", operator, call, in_image=(4, 8))
     for size in ([7, 7], [4, 4]):
         out, name = (n, c, *size), f"{plane} to {size[0]} x {size[1]}"
         call = [x, size, Out(out)]
@@ -157,7 +193,7 @@ def _resized() -> Iterator[Row]:
     call = [int8s(*shape), [1, 1, 1, 1], 0, out8(*padded)]
     yield Row(f"constant_pad int8, {plane} by 1", name, call)
     call = [last(int8s(*shape)), [0, 1, 1, 0], [0, 1, 1, 0], 3, last8(*padded)]
-    yield Row(f"pad int8, {plane} by 1", "cortex_m::pad.out", call)
+    yield Row(f"pad int8, {plane} by 1", "cortex_m::pad.out", call, 4)
 
 
 _SAME: Final = {"add": 51.0, "mul": 47.0}
@@ -208,7 +244,11 @@ def _elementwise() -> Iterator[Row]:
 
 
 def rows() -> list[Row]:
-    return [*_products(), *_pools(), *_resized(), *_elementwise()]
+    """Return the rows of the table."""
+    elementwise = [
+        replace(row, why=BEFORE) if row.name.split()[0] in OLD else row for row in _elementwise()
+    ]
+    return [*_products(), *_pools(), *_resized(), *elementwise]
 
 
 def measure(board: str, chosen: Sequence[Row]) -> list[float]:
@@ -230,35 +270,45 @@ def measure(board: str, chosen: Sequence[Row]) -> list[float]:
     return found
 
 
-def read_table(page: str) -> dict[str, tuple[float, float]]:
-    """Return what each row of the page took before, on a Cortex-M4F and a Cortex-M55."""
+def measure_image(chosen: Sequence[Row]) -> list[float | None]:
+    """Return instructions per unit of each row's operator in Arm's image, None of one it lacks."""
+    known = [
+        replace(row, arguments=[a for i, a in enumerate(row.arguments) if i not in row.in_image])
+        for row in chosen
+        if row.in_image is not None
+    ]
+    costs = iter(measure(ARM, known) if known else [])
+    return [None if row.in_image is None else next(costs) for row in chosen]
+
+
+def read_table(page: str) -> dict[str, dict[str, str]]:
+    """Return the cells of each row by its name, then by the head of the column."""
     lines = page.partition(BEGIN)[2].partition(END)[0].splitlines()[2:]
-    cells = [[cell.strip() for cell in line.split("|")] for line in lines]
-    return {name: (float(m4), float(m55)) for _, name, _, m4, _, _, m55, *_ in cells}
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    return {name: dict(zip(HEAD, [name, *rest], strict=True)) for name, *rest in cells}
 
 
-def table(
-    chosen: Sequence[Row],
-    costs: Sequence[Sequence[float]],
-    known: Mapping[str, tuple[float, float]],
-) -> Iterator[str]:
-    """Yield the lines of the table."""
-    yield "| operator and shape | per | M4F before | M4F | aim | M55 before | M55 | |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for row, (m4, m55) in zip(chosen, zip(*costs, strict=True), strict=True):
-        before = known.get(row.name, (m4, m55))
+def table(chosen: Sequence[Row], known: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Measure rows and yield the lines of the table."""
+    yield "| " + " | ".join(["operator and shape", *HEAD[1:]]) + " |"
+    yield "|---" * len(HEAD) + "|"
+    costs = [measure(board, chosen) for board in BOARDS.values()]
+    for row, m4, m55, image in zip(chosen, *costs, measure_image(chosen), strict=True):
+        cells = known.get(row.name, {})
+        before = [
+            float(cells.get(f"{core} before", now)) for core, now in (("M4F", m4), ("M55", m55))
+        ]
+        aim = before[0] / 2 if row.aim is None else row.aim
+        numbers = [before[0], m4, aim, before[1], m55, None if image is None else 2 * image, image]
+        texts = ["" if number is None else f"{number:.2f}" for number in numbers]
         unit = "MAC" if row.products else "element"
-        yield (
-            f"| {row.name} | {unit} | {before[0]:.1f} | {m4:.1f} | {row.limit(before[0]):.1f} "
-            f"| {before[1]:.1f} | {m55:.1f} | {row.why} |"
-        )
+        yield "| " + " | ".join([row.name, unit, *texts, row.why]) + " |"
 
 
 def main(words: Sequence[str]) -> None:
     chosen = [row for row in rows() if not words or any(word in row.name for word in words)]
     page = PAGE.read_text()
-    costs = [measure(board, chosen) for board in BOARDS.values()]
-    lines = table(chosen, costs, read_table(page))
+    lines = table(chosen, read_table(page))
     if words:
         print("\n".join(lines))
         return

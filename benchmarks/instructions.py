@@ -3,6 +3,10 @@
     python -m benchmarks.instructions                     # export the zoo, measure and fit all CPUs
     python -m benchmarks.instructions --models DIR        # with the networks of a folder instead
     python -m benchmarks.instructions qemu-mps2-an386     # one board
+    python -m benchmarks.instructions --operators aten::avg_pool2d.out cortex_m::pad.out
+
+The last form replaces the coefficients of some operators by a fit of their calls alone, after a
+change of their kernels; what is stated of the networks that are held back stays as it is.
 
 The zoo needs torch and executorch, here or in `.venv-oracle`. Networks run with the inputs of their
 export, `NAME.0.npy` and so on beside `NAME.pte`, otherwise with random ones.
@@ -25,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import combinations
@@ -45,6 +49,7 @@ from harness.records.measurement import BUNDLED_KERNELS
 from harness.records.result import encode
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
+from tests.support.operators import CALLS
 
 BOARDS = (
     "qemu-mps2-an385",
@@ -129,6 +134,19 @@ def main(names: Sequence[str], folder: Path | None) -> None:
         )
     before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text(f"{before}{error_table()}{rest.partition(END)[2]}")
+
+
+def measure_again(boards: Sequence[str], operators: Sequence[str]) -> None:
+    """Replace the coefficients of some operators."""
+    for name in boards or BOARDS:
+        board, _ = load_board(name)
+        path = data_directory("boards") / f"instructions/{board.cpu}.json"
+        model = decode_json(path.read_bytes(), type_=InstructionModel)
+        for kind, calls in grouped([calibrate(board, operators)]).items():
+            found = fit_operator(calls)
+            if found is not None and kind in model.operators:
+                model.operators[kind] = found
+        path.write_bytes(written(model))
 
 
 def _exported(folder: Path | None) -> list[Path]:
@@ -237,10 +255,10 @@ def written(model: InstructionModel) -> bytes:
     return f'{head},\n  "operators": {{\n{body}\n  }}\n}}\n'.encode()
 
 
-def calibrate(board: Board) -> Network:
-    """Run the calls of all operators."""
+def calibrate(board: Board, names: Container[str] = CALLS) -> Network:
+    """Run the calls of all operators, or of some."""
     measured: list[MeasuredCall] = []
-    for calibration in calibrations(board.capacity):
+    for calibration in calibrations(board.capacity, names):
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "calls.pte"
             path.write_bytes(calibration.program)
@@ -383,5 +401,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("boards", nargs="*", metavar="BOARD")
     parser.add_argument("--models", type=Path, help="folder with networks (.pte) beside packaged")
+    parser.add_argument("--operators", nargs="+", metavar="OPERATOR", help="measure these alone")
     arguments = parser.parse_args()
-    main(arguments.boards, arguments.models)
+    if arguments.operators:
+        measure_again(arguments.boards, arguments.operators)
+    else:
+        main(arguments.boards, arguments.models)

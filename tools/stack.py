@@ -45,10 +45,6 @@ HEADERS: Final = {
 }
 """Headers whose functions are in the table, by part of the library."""
 
-PASSES_ON: Final = ("each_channel",)
-"""Functions called through a pointer that call another function of their type, never themselves:
-``etd_slide_channels`` gives its own to ``etd_slide``, and its caller's to that."""
-
 _NODE: Final = re.compile(r'node: \{ title: "([^"]+)" label: "([^"]*)"')
 _EDGE: Final = re.compile(
     r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"(?: label: "(.*?):(\d+):\d+")?'
@@ -123,8 +119,6 @@ def _call_graph(folder: Path, pointers: PointerCalls) -> tuple[dict[str, int], d
             reached = frozenset([called])
             if called == CALLBACK:
                 reached = pointers.callees(file, int(line))
-            if caller.rpartition(":")[2] in PASSES_ON:
-                reached -= {caller}
             calls.setdefault(caller, set()).update(reached)
     return frames, calls
 

@@ -6,7 +6,11 @@
 #include <stdint.h>
 
 typedef int32_t int8x4_t;
+typedef uint32_t uint8x4_t;
 typedef int32_t int16x2_t;
+
+/* A flag for each byte, as __ssub8 sets and __sel reads them. */
+static uint32_t greater_or_equal;
 
 static inline int32_t low_half(int16x2_t pair) {
     return (int16_t)((uint32_t)pair & 0xFFFFu);
@@ -40,6 +44,21 @@ static inline int32_t __smlatt(int32_t a, int32_t b, int32_t sum) {
 
 static inline int32_t __smlad(int16x2_t a, int16x2_t b, int32_t sum) {
     return __smlatt(a, b, __smlabb(a, b, sum));
+}
+
+static inline int8x4_t __ssub8(int8x4_t a, int8x4_t b) {
+    uint32_t differences = 0;
+    greater_or_equal = 0;
+    for (uint32_t bits = 0; bits < 32; bits += 8) {
+        const int32_t difference = (int8_t)((uint32_t)a >> bits) - (int8_t)((uint32_t)b >> bits);
+        greater_or_equal |= difference >= 0 ? 0xFFu << bits : 0;
+        differences |= ((uint32_t)difference & 0xFFu) << bits;
+    }
+    return (int8x4_t)differences;
+}
+
+static inline uint8x4_t __sel(uint8x4_t a, uint8x4_t b) {
+    return (a & greater_or_equal) | (b & ~greater_or_equal);
 }
 
 #endif

@@ -8,10 +8,7 @@ static const char *fill_with(const etd_tensor *out, etd_number value) {
     if (!etd_is_numeric(out)) {
         return "invalid type of the output";
     }
-    const uint32_t numel = etd_numel(out);
-    for (uint32_t i = 0; i < numel; i++) {
-        etd_store_number(out, i, value);
-    }
+    etd_fill(out, value);
     return NULL;
 }
 

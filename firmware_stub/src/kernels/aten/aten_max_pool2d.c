@@ -2,6 +2,8 @@
 #include <math.h>
 
 #include "../kernels.h"
+#include "../support/cpu.h"
+#include "../support/dot.h"
 #include "../support/number.h"
 #include "../support/window.h"
 
@@ -20,60 +22,99 @@ static bool every_window_has_a_tap(const etd_axis *axis) {
     return true;
 }
 
-static int64_t index_of(const etd_max_pool *pool, const etd_patch *patch, int32_t row, int32_t column) {
-    const int32_t y = patch->y.start + row * pool->window.y.dilation;
-    const int32_t x = patch->x.start + column * pool->window.x.dilation;
-    return (int64_t)y * pool->window.x.in + x;
-}
+/* The taps of a patch, and their indices in an input plane. */
+typedef struct {
+    etd_grid grid; /* w_row and w_column are steps of the indices */
+    int32_t index; /* of the first tap */
+} etd_max_taps;
 
-/* Returns the first maximum of a patch of one channel, or its last NaN. */
-static float find_max(const etd_max_pool *pool, const etd_patch *patch, const float *x, int64_t *index) {
-    const int32_t *strides = pool->window.input->strides;
-    float max = *x;
-    *index = index_of(pool, patch, 0, 0);
-    for (int32_t row = 0; row < patch->y.count; row++) {
-        const float *tap = x + row * pool->window.y.dilation * strides[2];
-        for (int32_t column = 0; column < patch->x.count; column++) {
-            if (*tap > max || isnan(*tap)) {
-                max = *tap;
-                *index = index_of(pool, patch, row, column);
-            }
-            tap += pool->window.x.dilation * strides[3];
-        }
-    }
-    return max;
-}
-
-/* As find_max and storing what it finds, for any type. */
-static void pool_numbers(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
-    const etd_max_pool *pool = context;
-    const etd_tensor *input = pool->window.input;
-    etd_number max = etd_load_number(input, (uint32_t)from);
-    int64_t *index = &pool->indices[to];
-    *index = index_of(pool, patch, 0, 0);
-    for (int32_t row = 0; row < patch->y.count; row++) {
-        int32_t tap = from + row * pool->window.y.dilation * input->strides[2];
-        for (int32_t column = 0; column < patch->x.count; column++) {
-            const etd_number next = etd_load_number(input, (uint32_t)tap);
-            if (etd_exceeds(next, max)) {
-                max = next;
-                *index = index_of(pool, patch, row, column);
-            }
-            tap += pool->window.x.dilation * input->strides[3];
-        }
-    }
-    etd_store_number(pool->window.out, (uint32_t)to, max);
-}
-
-static void pool_channel(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
-    const etd_max_pool *pool = context;
+/* Stores the first maximum of a patch of each channel, or its last NaN. Not inlined, so that the loop has all
+ * registers for itself. */
+static ETD_NOINLINE void pool_floats(const etd_max_pool *pool, const etd_max_taps *taps, int32_t from,
+                                     int32_t to) {
+    const int32_t *x_strides = pool->window.input->strides;
+    const int32_t *y_strides = pool->window.out->strides;
     const float *x = etd_floats(pool->window.input) + from;
-    etd_out_floats(pool->window.out)[to] = find_max(pool, patch, x, &pool->indices[to]);
+    const etd_grid grid = taps->grid;
+    for (int32_t left = pool->window.input->sizes[1]; left > 0; left--) {
+        const float *row_at = x;
+        int32_t max_row = grid.rows; /* this and the next count down */
+        int32_t max_column = grid.columns;
+        float max = *x;
+        for (int32_t row = grid.rows; row > 0; row--) {
+            const float *tap = row_at;
+            for (int32_t column = grid.columns; column > 0; column--) {
+                const float next = *tap;
+                if (!(next <= max) && (next > max || isnan(next))) {
+                    max = next;
+                    max_row = row;
+                    max_column = column;
+                }
+                tap += grid.x_column;
+            }
+            row_at += grid.x_row;
+        }
+        etd_out_floats(pool->window.out)[to] = max;
+        pool->indices[to] =
+            taps->index + (grid.rows - max_row) * grid.w_row + (grid.columns - max_column) * grid.w_column;
+        x += x_strides[1];
+        to += y_strides[1];
+    }
+}
+
+/* As pool_floats, for any type. */
+static ETD_NOINLINE void pool_numbers(const etd_max_pool *pool, const etd_max_taps *taps, int32_t from,
+                                      int32_t to) {
+    const etd_tensor *input = pool->window.input;
+    const etd_grid *grid = &taps->grid;
+    for (int32_t left = input->sizes[1]; left > 0; left--) {
+        etd_number max = etd_load_number(input, (uint32_t)from);
+        pool->indices[to] = taps->index;
+        for (int32_t row = 0; row < grid->rows; row++) {
+            for (int32_t column = 0; column < grid->columns; column++) {
+                const etd_number next =
+                    etd_load_number(input, (uint32_t)(from + row * grid->x_row + column * grid->x_column));
+                if (etd_exceeds(next, max)) {
+                    max = next;
+                    pool->indices[to] = taps->index + row * grid->w_row + column * grid->w_column;
+                }
+            }
+        }
+        etd_store_number(pool->window.out, (uint32_t)to, max);
+        from += input->strides[1];
+        to += pool->window.out->strides[1];
+    }
+}
+
+static void pool_position(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
+    const etd_max_pool *pool = context;
+    const etd_window *window = &pool->window;
+    const int32_t *strides = window->input->strides;
+    const int32_t y_step = window->y.dilation;
+    const int32_t x_step = window->x.dilation;
+    const etd_max_taps taps = {
+        .grid = {patch->y.count, patch->x.count, y_step * strides[2], x_step * strides[3],
+                 y_step * window->x.in, x_step},
+        .index = patch->y.start * window->x.in + patch->x.start,
+    };
+    if (window->input->dtype == ETD_FLOAT) {
+        pool_floats(pool, &taps, from, to);
+    } else {
+        pool_numbers(pool, &taps, from, to);
+    }
+}
+
+static const char *run(etd_max_pool *pool, etd_tensor *indices) {
+    if (!etd_is_type(indices, ETD_LONG) || !etd_take_layout(indices, pool->window.result)) {
+        return "invalid type, shape or layout of indices";
+    }
+    pool->indices = (int64_t *)(void *)indices->data;
+    etd_slide(&pool->window, pool_position, pool);
+    return NULL;
 }
 
 /* max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode, *, out, indices) */
 static const char *max_pool2d(const etd_call *call) {
-    etd_tensor *indices = etd_arg_out(call, 7);
     etd_max_pool pool;
     int32_t dilation[2];
     bool ceil_mode;
@@ -88,16 +129,23 @@ static const char *max_pool2d(const etd_call *call) {
     if (refusal != NULL) {
         return refusal;
     }
-    if (!etd_is_type(indices, ETD_LONG) || !etd_take_layout(indices, pool.window.result)) {
-        return "invalid type, shape or layout of indices";
-    }
     if (!every_window_has_a_tap(&pool.window.y) || !every_window_has_a_tap(&pool.window.x)) {
         return "a window misses the input";
     }
-    pool.indices = (int64_t *)(void *)indices->data;
-    etd_slide_channels(&pool.window, input->dtype == ETD_FLOAT ? pool_channel : pool_numbers, &pool);
-    return NULL;
+    return run(&pool, etd_arg_out(call, 7));
+}
+
+/* adaptive_max_pool2d(input, output_size, *, out, indices) */
+static const char *adaptive_max_pool2d(const etd_call *call) {
+    etd_max_pool pool;
+    if (!etd_read_image_or_batch(call, 2, ETD_FLOAT, &pool.window)) {
+        return "supports only float32 images";
+    }
+    const char *refusal = etd_read_adaptive_axes(call, &pool.window);
+    return refusal != NULL ? refusal : run(&pool, etd_arg_out(call, 3));
 }
 
 const etd_kernel etd_aten_max_pool2d = {"aten::max_pool2d_with_indices", "out",
                                         "native_call_max_pool2d_with_indices.out", 8, max_pool2d};
+
+ETD_ATEN_KERNEL(adaptive_max_pool2d, "adaptive_max_pool2d", "out", ETD_IN_FLOAT32 + 4, adaptive_max_pool2d)

@@ -71,10 +71,7 @@ static const char *constant_pad_nd(const etd_call *call) {
     if (refusal != NULL) {
         return refusal;
     }
-    const uint32_t numel = etd_numel(out);
-    for (uint32_t i = 0; i < numel; i++) {
-        etd_store_number(out, i, value);
-    }
+    etd_fill(out, value);
     etd_copy_along(input, &from, out, &to);
     return NULL;
 }

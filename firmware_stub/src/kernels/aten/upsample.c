@@ -19,9 +19,9 @@ typedef struct {
     etd_resample_axis x;
 } etd_resample;
 
-/* Computes one output pixel of a plane. */
-typedef float (*etd_resample_fn)(const etd_resample *resample, const float *plane, int32_t row,
-                                 int32_t column);
+/* Computes one output pixel of all channels of an image; x and y are those of the first channel. */
+typedef void (*etd_resample_fn)(const etd_resample *resample, const float *x, float *y, int32_t row,
+                                int32_t column);
 
 static int32_t nearest(const etd_resample_axis *axis, int32_t position) {
     const float place = (float)position * axis->scale;
@@ -29,9 +29,15 @@ static int32_t nearest(const etd_resample_axis *axis, int32_t position) {
     return place < (float)last ? (int32_t)place : last;
 }
 
-static float nearest_pixel(const etd_resample *resample, const float *plane, int32_t row, int32_t column) {
+static void nearest_pixels(const etd_resample *resample, const float *x, float *y, int32_t row,
+                           int32_t column) {
     const int32_t *strides = resample->images.input->strides;
-    return plane[nearest(&resample->y, row) * strides[2] + nearest(&resample->x, column) * strides[3]];
+    x += nearest(&resample->y, row) * strides[2] + nearest(&resample->x, column) * strides[3];
+    for (int32_t left = resample->images.input->sizes[1]; left > 0; left--) {
+        *y = *x;
+        x += strides[1];
+        y += resample->images.out->strides[1];
+    }
 }
 
 /* The two pixels around a position: the first, the distance to the second, and the weight of the second. */
@@ -51,16 +57,22 @@ static etd_between between(const etd_resample_axis *axis, int32_t position) {
     return (etd_between){first, first < last ? 1 : 0, weight < 1.0f ? weight : 1.0f};
 }
 
-static float weighted_pixels(const etd_resample *resample, const float *plane, int32_t row, int32_t column) {
+static void weighted_pixels(const etd_resample *resample, const float *plane, float *out, int32_t row,
+                            int32_t column) {
     const etd_between y = between(&resample->y, row);
     const etd_between x = between(&resample->x, column);
     const int32_t *strides = resample->images.input->strides;
     const float *top = plane + y.first * strides[2] + x.first * strides[3];
     const float *bottom = top + y.step * strides[2];
     const int32_t right = x.step * strides[3];
-    const float above = (1.0f - x.weight) * top[0] + x.weight * top[right];
-    const float below = (1.0f - x.weight) * bottom[0] + x.weight * bottom[right];
-    return (1.0f - y.weight) * above + y.weight * below;
+    for (int32_t left = resample->images.input->sizes[1]; left > 0; left--) {
+        const float above = (1.0f - x.weight) * top[0] + x.weight * top[right];
+        const float below = (1.0f - x.weight) * bottom[0] + x.weight * bottom[right];
+        *out = (1.0f - y.weight) * above + y.weight * below;
+        top += strides[1];
+        bottom += strides[1];
+        out += resample->images.out->strides[1];
+    }
 }
 
 /* Computes the scale as PyTorch does: the reciprocal of the factor, or the ratio of sizes without one. */
@@ -89,13 +101,11 @@ static const char *run(etd_resample *resample, const double factors[2], etd_resa
     const int32_t *x_strides = images->input->strides;
     const int32_t *y_strides = images->out->strides;
     for (int32_t n = 0; n < in[0]; n++) {
-        for (int32_t channel = 0; channel < in[1]; channel++) {
-            const float *x = etd_floats(images->input) + n * x_strides[0] + channel * x_strides[1];
-            float *y = etd_out_floats(images->out) + n * y_strides[0] + channel * y_strides[1];
-            for (int32_t row = 0; row < resample->y.out; row++) {
-                for (int32_t column = 0; column < resample->x.out; column++) {
-                    y[row * y_strides[2] + column * y_strides[3]] = compute(resample, x, row, column);
-                }
+        const float *x = etd_floats(images->input) + n * x_strides[0];
+        float *y = etd_out_floats(images->out) + n * y_strides[0];
+        for (int32_t row = 0; row < resample->y.out; row++) {
+            for (int32_t column = 0; column < resample->x.out; column++) {
+                compute(resample, x, y + row * y_strides[2] + column * y_strides[3], row, column);
             }
         }
     }
@@ -163,11 +173,11 @@ static const char *run_by_sizes(const etd_call *call, uint32_t factors_at, bool 
 }
 
 static const char *nearest_by_either(const etd_call *call) {
-    return run_by_either(call, 2, false, nearest_pixel);
+    return run_by_either(call, 2, false, nearest_pixels);
 }
 
 static const char *nearest_by_sizes(const etd_call *call) {
-    return run_by_sizes(call, 2, false, nearest_pixel);
+    return run_by_sizes(call, 2, false, nearest_pixels);
 }
 
 static const char *bilinear_by_either(const etd_call *call) {

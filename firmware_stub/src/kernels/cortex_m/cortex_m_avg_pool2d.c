@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "../kernels.h"
 #include "../support/arguments.h"
+#include "../support/int8_taps.h"
 #include "../support/requantize.h"
 #include "../support/window.h"
 
@@ -29,30 +30,37 @@ static const char *read_arguments(const etd_call *call, etd_layout layout, etd_w
     return refusal;
 }
 
-/* Computes the mean of a patch of one channel as CMSIS-NN's arm_avgpool_s8: of the elements in the image, in
- * integers, with ties away from zero. */
-static void pool_channel(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
+/* Channels whose sums fit the stack. */
+#define BLOCK 16
+
+/* Computes the means of a patch as CMSIS-NN's arm_avgpool_s8: of the elements in the image, in integers, with
+ * ties away from zero. */
+static void pool_position(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
     const etd_window *window = context;
     const int32_t *strides = window->input->strides;
-    const int8_t *x = etd_int8s(window->input) + from;
+    const etd_grid taps = {patch->y.count, patch->x.count, strides[2], strides[3], 0, 0};
     const int32_t count = patch->y.count * patch->x.count;
-    int32_t sum = 0;
-    for (int32_t row = 0; row < patch->y.count; row++) {
-        const int8_t *tap = x + row * strides[2];
-        for (int32_t column = patch->x.count; column > 0; column--) {
-            sum += *tap;
-            tap += strides[3];
-        }
-    }
     const int32_t half = count / 2;
-    etd_out_int8s(window->out)[to] = (int8_t)((sum > 0 ? sum + half : sum - half) / count);
+    const int32_t step = window->out->strides[1]; /* a copy, which no output can overwrite */
+    int8_t *y = etd_out_int8s(window->out) + to;
+    int32_t together = strides[1] == 1 ? BLOCK : 1;
+    for (int32_t left = window->input->sizes[1]; left > 0; left -= together) {
+        int32_t sums[BLOCK];
+        together = left < together ? left : together;
+        etd_add_up(etd_int8s(window->input) + from, &taps, sums, together);
+        for (int32_t i = 0; i < together; i++) {
+            *y = (int8_t)((sums[i] > 0 ? sums[i] + half : sums[i] - half) / count);
+            y += step;
+        }
+        from += together * strides[1];
+    }
 }
 
 static const char *run(const etd_call *call, etd_layout layout) {
     etd_window window;
     const char *refusal = read_arguments(call, layout, &window);
     if (refusal == NULL) {
-        etd_slide_channels(&window, pool_channel, &window);
+        etd_slide(&window, pool_position, &window);
     }
     return refusal;
 }

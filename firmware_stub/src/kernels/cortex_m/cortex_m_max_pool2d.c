@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
 #include "../kernels.h"
 #include "../support/arguments.h"
+#include "../support/int8_taps.h"
 #include "../support/requantize.h"
 #include "../support/window.h"
 
@@ -33,23 +36,28 @@ static const char *read_arguments(const etd_call *call, etd_layout layout, etd_m
     return etd_read_pool_axes(call, false, &pool->window);
 }
 
-static int8_t largest(const etd_max_pool2d *pool, const etd_patch *patch, const int8_t *x) {
-    const int32_t *strides = pool->window.input->strides;
-    int8_t max = INT8_MIN;
-    for (int32_t row = 0; row < patch->y.count; row++) {
-        const int8_t *tap = x + row * strides[2];
-        for (int32_t column = 0; column < patch->x.count; column++) {
-            max = *tap > max ? *tap : max;
-            tap += strides[3];
-        }
-    }
-    return max;
-}
-
-static void pool_channel(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
+static void pool_position(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
     const etd_max_pool2d *pool = context;
-    const int8_t max = largest(pool, patch, etd_int8s(pool->window.input) + from);
-    etd_out_int8s(pool->window.out)[to] = (int8_t)etd_clamp(max, pool->min, pool->max);
+    const int32_t *strides = pool->window.input->strides;
+    const int32_t channels = pool->window.input->sizes[1];
+    const int32_t step = pool->window.out->strides[1];
+    const bool are_adjacent = strides[1] == 1 && step == 1;
+    const int32_t together = are_adjacent ? channels : 1;
+    const int8_t *x = etd_int8s(pool->window.input) + from;
+    int8_t *y = etd_out_int8s(pool->window.out) + to;
+    for (int32_t left = channels; left > 0; left -= together) {
+        memset(y, pool->min, (size_t)together);
+        for (int32_t row = 0; row < patch->y.count; row++) {
+            for (int32_t column = 0; column < patch->x.count; column++) {
+                etd_take_larger(y, x + row * strides[2] + column * strides[3], together);
+            }
+        }
+        for (int32_t i = 0; i < together && pool->max != INT8_MAX; i++) {
+            y[i] = (int8_t)(y[i] > pool->max ? pool->max : y[i]);
+        }
+        x += strides[1];
+        y += step;
+    }
 }
 
 static const char *run(const etd_call *call, etd_layout layout) {
@@ -58,7 +66,7 @@ static const char *run(const etd_call *call, etd_layout layout) {
     if (refusal != NULL) {
         return refusal;
     }
-    etd_slide_channels(&pool.window, pool_channel, &pool);
+    etd_slide(&pool.window, pool_position, &pool);
     return NULL;
 }
 

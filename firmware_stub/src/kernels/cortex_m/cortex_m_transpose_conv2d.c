@@ -1,79 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "../kernels.h"
-#include "../support/arguments.h"
-#include "../support/dot.h"
-#include "../support/requantize.h"
-#include "../support/window.h"
-
-typedef struct {
-    etd_window window;        /* axes of the input as it slides over the output */
-    const etd_tensor *weight; /* O, kernel y, kernel x, C */
-    int32_t input_offset;
-    etd_output_stage stage;
-} etd_transpose_conv2d;
+#include "../support/segment_conv.h"
 
 /* quantized_transpose_conv2d(input, weight, bias?, stride, padding, output_padding, dilation, input_offset,
  * output_offset, requantize_multipliers, requantize_shifts, activation_min, activation_max, scratch,
  * output_scratch, *, out) */
-static const char *read_arguments(const etd_call *call, etd_layout layout, etd_transpose_conv2d *conv) {
-    conv->weight = etd_arg_tensor(call, 1);
-    if (!etd_read_images(call, 0, 15, ETD_CHAR, layout, &conv->window) ||
-        !etd_is(conv->weight, ETD_CHAR, 4)) {
-        return "supports only int8 in two spatial dimensions";
+static const char *read_arguments(const etd_call *call, etd_layout layout, etd_segment_conv *conv) {
+    const char *refusal = etd_read_segment_conv(call, layout, 7, 15, conv);
+    if (refusal != NULL) {
+        return refusal;
     }
-    if (conv->window.input->sizes[1] != conv->weight->sizes[3]) {
+    if (conv->groups != 1) {
         return "invalid channels or groups";
-    }
-    if (!etd_arg_int(call, 7, -INT8_MAX, -INT8_MIN, &conv->input_offset) ||
-        !etd_read_output_stage(call, 8, conv->weight->sizes[0], &conv->stage)) {
-        return "invalid quantization parameters";
     }
     const int32_t *weight = conv->weight->sizes;
     return etd_read_transposed_axes(call, weight[1], weight[2], weight[0], 5, 6, &conv->window);
 }
 
-/* Returns the sum over the taps and channels that reach an output position. x is the image, w one output
- * channel. */
-static uint32_t gather(const etd_transpose_conv2d *conv, int32_t row, int32_t column, const int8_t *x,
-                       const int8_t *w) {
-    const int32_t *x_strides = conv->window.input->strides;
-    const int32_t *w_strides = conv->weight->strides;
-    const etd_dot_steps steps = {conv->weight->sizes[3], x_strides[1], w_strides[3], conv->input_offset, 0};
-    uint32_t sum = 0;
-    for (int32_t i = 0; i < conv->window.y.kernel; i++) {
-        const int32_t y_in = etd_axis_source(&conv->window.y, row, i);
-        for (int32_t j = 0; y_in >= 0 && j < conv->window.x.kernel; j++) {
-            const int32_t x_in = etd_axis_source(&conv->window.x, column, j);
-            if (x_in >= 0) {
-                sum += etd_dot_offsets(x + y_in * x_strides[2] + x_in * x_strides[3],
-                                       w + i * w_strides[1] + j * w_strides[2], &steps);
-            }
-        }
-    }
-    return sum;
-}
-
 /* Computes one row of one image. */
-static void compute_row(const etd_transpose_conv2d *conv, int32_t image, int32_t row) {
-    const int32_t *strides = conv->window.out->strides;
-    const int8_t *x = etd_int8s(conv->window.input) + image * conv->window.input->strides[0];
-    int8_t *y = etd_out_int8s(conv->window.out) + image * strides[0] + row * strides[2];
-    for (int32_t column = 0; column < conv->window.x.out; column++) {
-        const int8_t *w = etd_int8s(conv->weight);
-        for (int32_t channel = 0; channel < conv->weight->sizes[0]; channel++) {
-            y[channel * strides[1]] = etd_finish(&conv->stage, channel, gather(conv, row, column, x, w));
-            w += conv->weight->strides[0];
-        }
-        y += strides[3];
+static void compute_row(const etd_segment_conv *conv, int32_t image, int32_t row) {
+    const etd_window *window = &conv->window;
+    const int32_t *from = window->input->strides;
+    const int32_t *to = window->out->strides;
+    const int32_t *w_strides = conv->weight->strides;
+    const etd_axis_steps y_steps = etd_steps_of(&window->y, true);
+    const etd_axis_steps x_steps = etd_steps_of(&window->x, true);
+    const etd_taps y = etd_transposed_taps(&window->y, &y_steps, row);
+    etd_grid taps = {
+        .rows = y.count,
+        .x_row = y_steps.source * from[2],
+        .x_column = x_steps.source * from[3],
+        .w_row = y_steps.tap * w_strides[1],
+        .w_column = x_steps.tap * w_strides[2],
+    };
+    for (int32_t column = 0; column < window->x.out; column++) {
+        const etd_taps x = etd_transposed_taps(&window->x, &x_steps, column);
+        taps.columns = x.count;
+        etd_convolve_segments(
+            conv, &taps, etd_int8s(window->input) + image * from[0] + y.start * from[2] + x.start * from[3],
+            etd_int8s(conv->weight) + y.first * w_strides[1] + x.first * w_strides[2],
+            etd_out_int8s(window->out) + image * to[0] + row * to[2] + column * to[3]);
     }
 }
 
 static const char *run(const etd_call *call, etd_layout layout) {
-    etd_transpose_conv2d conv;
+    etd_segment_conv conv;
     const char *refusal = read_arguments(call, layout, &conv);
     if (refusal != NULL) {
         return refusal;
     }
+    etd_start_segments(&conv);
     for (int32_t image = 0; image < conv.window.out->sizes[0]; image++) {
         for (int32_t row = 0; row < conv.window.y.out; row++) {
             compute_row(&conv, image, row);

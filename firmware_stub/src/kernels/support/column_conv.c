@@ -14,8 +14,10 @@ typedef struct {
 
 typedef struct {
     const etd_window *window;
-    int32_t first;   /* output channel of the block */
-    int8_t *scratch; /* two columns; NULL if the input itself is the column */
+    int32_t first;    /* output channel of the block */
+    int32_t group;    /* first input channel of its group */
+    int32_t channels; /* input channels of a group */
+    int8_t *scratch;  /* two columns; NULL if the input itself is the column */
     int8_t padding;
     etd_row_block rows;
     etd_pair *pair;
@@ -25,8 +27,8 @@ typedef struct {
 static void gather(const etd_column_conv *conv, const etd_patch *patch, const int8_t *x, int8_t *column) {
     const etd_window *window = conv->window;
     const int32_t *strides = window->input->strides;
-    const size_t channels = (size_t)window->input->sizes[1];
-    const bool adjacent = window->x.dilation == 1;
+    const size_t channels = (size_t)conv->channels;
+    const bool adjacent = window->x.dilation == 1 && conv->channels == window->input->sizes[1];
     if (patch->y.count != window->y.kernel || patch->x.count != window->x.kernel) {
         memset(column, conv->padding, (size_t)conv->rows.length);
     }
@@ -47,7 +49,7 @@ static void gather(const etd_column_conv *conv, const etd_patch *patch, const in
 static void convolve_position(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
     const etd_column_conv *conv = context;
     etd_pair *pair = conv->pair;
-    const int8_t *x = etd_int8s(conv->window->input) + from;
+    const int8_t *x = etd_int8s(conv->window->input) + from + conv->group;
     if (conv->scratch != NULL) {
         int8_t *column = conv->scratch + pair->count * conv->rows.length;
         gather(conv, patch, x, column);
@@ -65,8 +67,7 @@ static void convolve_position(const void *context, const etd_patch *patch, int32
 static bool is_layout_supported(const etd_window *window, const etd_tensor *weight) {
     const etd_tensor *x = window->input;
     const etd_tensor *y = window->out;
-    return etd_is_contiguous(weight) && weight->sizes[3] == x->sizes[1] &&
-           (x->sizes[1] == 1 || x->strides[1] == 1) &&
+    return etd_is_contiguous(weight) && (x->sizes[1] == 1 || x->strides[1] == 1) &&
            (window->x.kernel == 1 || x->sizes[3] == 1 || window->x.dilation > 1 ||
             x->strides[3] == x->sizes[1]) &&
            (y->sizes[1] == 1 || y->strides[1] == 1);
@@ -91,8 +92,12 @@ bool etd_convolve_columns(const etd_window *window, const etd_tensor *weight, in
     etd_pair pair = {0};
     etd_column_conv conv = {.window = window, .padding = (int8_t)-input_offset, .pair = &pair};
     conv.scratch = needs_scratch ? etd_out_int8s(scratch) : NULL;
-    for (conv.first = 0; conv.first < channels; conv.first += ETD_ROW_BLOCK) {
-        etd_start_rows(&conv.rows, weight, stage, conv.first, input_offset);
+    conv.channels = weight->sizes[3];
+    const int32_t per_group = channels / (window->input->sizes[1] / conv.channels);
+    for (conv.first = 0; conv.first < channels; conv.first += conv.rows.count) {
+        const int32_t group = conv.first / per_group;
+        conv.group = group * conv.channels;
+        etd_start_rows(&conv.rows, weight, stage, conv.first, (group + 1) * per_group, input_offset);
         etd_slide(window, convolve_position, &conv);
         if (pair.count == 1) { /* an odd last position is its own partner */
             pair.columns[1] = pair.columns[0];

@@ -7,7 +7,7 @@
 #include "requantize.h"
 #include "window.h"
 
-/* Computes a convolution with one group; weight is O, kernel y, kernel x, C. Returns false, and writes
+/* Computes a convolution; weight is O, kernel y, kernel x, C / groups. Returns false, and writes
  * nothing, for arguments that only the general loops support: other memory layouts, sums out of range, or a
  * scratch (may be NULL) with too little room for two columns. A pointwise convolution needs no scratch. Uses
  * about 700 bytes of stack. */

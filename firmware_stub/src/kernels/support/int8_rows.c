@@ -26,10 +26,9 @@ static int32_t add_weights(const int8_t *w, int32_t length) {
 }
 
 void etd_start_rows(etd_row_block *rows, const etd_tensor *weight, const etd_output_stage *stage,
-                    int32_t first, int32_t offset) {
-    const int32_t channels = weight->sizes[0];
-    rows->count = channels - first < ETD_ROW_BLOCK ? channels - first : ETD_ROW_BLOCK;
-    rows->length = (int32_t)(etd_numel(weight) / (uint32_t)channels);
+                    int32_t first, int32_t end, int32_t offset) {
+    rows->count = end - first < ETD_ROW_BLOCK ? end - first : ETD_ROW_BLOCK;
+    rows->length = (int32_t)(etd_numel(weight) / (uint32_t)weight->sizes[0]);
     rows->weights = etd_int8s(weight) + first * rows->length;
     memset(rows->sums, 0, sizeof rows->sums);
     rows->stage = *stage;
@@ -133,19 +132,38 @@ static ETD_NOINLINE void add_plain_products(const int8_t *w0, const int8_t *w1, 
     add_four_products(w0, w1, w2, w3, x, length, false, zero, zero, sums);
 }
 
-void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length, int32_t offset,
-                       int32_t sums[4]) {
-    if (offset == 0) {
-        add_plain_products(w[0], w[1], w[2], w[3], x, length, sums);
-        return;
+/* Adds the products at all taps. Inlined twice, with offset and without. */
+static ETD_INLINE void add_segments(const int8_t *const w[4], const int8_t *x, int32_t length,
+                                    const etd_grid *taps, bool has_addend, int8x16_t flip, int8x16_t addend,
+                                    int32_t sums[4]) {
+    int32_t w_row = 0;
+    for (int32_t row = taps->rows; row > 0; row--) {
+        const int8_t *x_at = x;
+        int32_t w_at = w_row;
+        for (int32_t column = taps->columns; column > 0; column--) {
+            add_four_products(w[0] + w_at, w[1] + w_at, w[2] + w_at, w[3] + w_at, x_at, length, has_addend,
+                              flip, addend, sums);
+            x_at += taps->x_column;
+            w_at += taps->w_column;
+        }
+        x += taps->x_row;
+        w_row += taps->w_row;
     }
+}
+
+void etd_add_four_segments(const int8_t *const w[4], const int8_t *x, int32_t length, const etd_grid *taps,
+                           int32_t offset, int32_t sums[4]) {
     /* x + offset needs more than 8 bits, so weights are multiplied with both. Of 128, which is no int8, the
      * opposite is: -(x + offset) = ~x + (1 - offset). */
     const bool is_opposite = offset > INT8_MAX;
     const int8x16_t flip = vdupq_n_s8(is_opposite ? -1 : 0);
     const int8x16_t addend = vdupq_n_s8((int8_t)(is_opposite ? 1 - offset : offset));
+    if (offset == 0) {
+        add_segments(w, x, length, taps, false, flip, addend, sums);
+        return;
+    }
     int32_t totals[4] = {0};
-    add_four_products(w[0], w[1], w[2], w[3], x, length, true, flip, addend, totals);
+    add_segments(w, x, length, taps, true, flip, addend, totals);
     for (int32_t i = 0; i < 4; i++) {
         sums[i] += is_opposite ? -totals[i] : totals[i];
     }
@@ -272,8 +290,8 @@ void etd_multiply_rows(const etd_row_block *rows, const int8_t *const x[2], int8
     }
 }
 
-void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length, int32_t offset,
-                       int32_t sums[4]) {
+void etd_add_four_segments(const int8_t *const w[4], const int8_t *x, int32_t length, const etd_grid *taps,
+                           int32_t offset, int32_t sums[4]) {
     const int8_t *w0 = w[0];
     const int8_t *w1 = w[1];
     const int8_t *w2 = w[2];
@@ -282,27 +300,47 @@ void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length
     int32_t s1 = sums[1];
     int32_t s2 = sums[2];
     int32_t s3 = sums[3];
-    const int8_t *end = x + length;
+    for (int32_t row = taps->rows; row > 0; row--) {
+        for (int32_t column = taps->columns; column > 0; column--) {
 #if ETD_DSP
-    const int8_t *four = x + (length & ~3);
-    const int16x2_t offsets = etd_pair_of(offset);
-    while (x != four) {
-        const uint32_t x_word = etd_load_word(&x);
-        const int16x2_t x_even = etd_add_even_bytes(offsets, x_word);
-        const int16x2_t x_odd = etd_add_odd_bytes(offsets, x_word);
-        s0 = etd_add_word_products(x_even, x_odd, etd_load_word(&w0), s0);
-        s1 = etd_add_word_products(x_even, x_odd, etd_load_word(&w1), s1);
-        s2 = etd_add_word_products(x_even, x_odd, etd_load_word(&w2), s2);
-        s3 = etd_add_word_products(x_even, x_odd, etd_load_word(&w3), s3);
-    }
+            const int16x2_t offsets = etd_pair_of(offset);
+            for (int32_t words = length / 4; words > 0; words--) {
+                const uint32_t x_word = etd_load_word(&x);
+                const int16x2_t x_even = etd_add_even_bytes(offsets, x_word);
+                const int16x2_t x_odd = etd_add_odd_bytes(offsets, x_word);
+                s0 = etd_add_word_products(x_even, x_odd, etd_load_word(&w0), s0);
+                s1 = etd_add_word_products(x_even, x_odd, etd_load_word(&w1), s1);
+                s2 = etd_add_word_products(x_even, x_odd, etd_load_word(&w2), s2);
+                s3 = etd_add_word_products(x_even, x_odd, etd_load_word(&w3), s3);
+                ETD_KEEP_POINTER(x);
+                ETD_KEEP_POINTERS(w0, w1, w2, w3);
+            }
+            for (int32_t rest = length & 3; rest > 0; rest--) {
+#else
+            for (int32_t rest = length; rest > 0; rest--) {
 #endif
-    while (x != end) {
-        const int32_t number = *x++ + offset;
-        s0 += number * *w0++;
-        s1 += number * *w1++;
-        s2 += number * *w2++;
-        s3 += number * *w3++;
-        ETD_KEEP_POINTERS(w0, w1, w2, w3);
+                const int32_t number = *x++ + offset;
+                s0 += number * *w0++;
+                s1 += number * *w1++;
+                s2 += number * *w2++;
+                s3 += number * *w3++;
+                ETD_KEEP_POINTER(x);
+                ETD_KEEP_POINTERS(w0, w1, w2, w3);
+            }
+            x += taps->x_column - length;
+            const int32_t step = taps->w_column - length;
+            w0 += step;
+            w1 += step;
+            w2 += step;
+            w3 += step;
+            ETD_KEEP_POINTERS(w0, w1, w2, w3);
+        }
+        x += taps->x_row - taps->columns * taps->x_column;
+        const int32_t step = taps->w_row - taps->columns * taps->w_column;
+        w0 += step;
+        w1 += step;
+        w2 += step;
+        w3 += step;
     }
     sums[0] = s0;
     sums[1] = s1;
@@ -310,3 +348,9 @@ void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length
     sums[3] = s3;
 }
 #endif
+
+void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length, int32_t offset,
+                       int32_t sums[4]) {
+    const etd_grid one = {.rows = 1, .columns = 1};
+    etd_add_four_segments(w, x, length, &one, offset, sums);
+}

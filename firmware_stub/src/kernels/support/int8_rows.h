@@ -7,6 +7,7 @@
 #ifndef ETD_INT8_ROWS_H
 #define ETD_INT8_ROWS_H
 
+#include "dot.h"
 #include "requantize.h"
 
 /* Output channels that are prepared together, so that their sums fit the stack. */
@@ -21,10 +22,10 @@ typedef struct {
     etd_output_stage stage;      /* of the first row */
 } etd_row_block;
 
-/* Prepares the rows from `first` on, at most ETD_ROW_BLOCK of `channels`. The input offset moves into the
+/* Prepares the rows from `first` to `end`, at most ETD_ROW_BLOCK. The input offset moves into the
  * sums: sum((x + offset) * w) is sum(x * w) + offset * sum(w). */
 void etd_start_rows(etd_row_block *rows, const etd_tensor *weight, const etd_output_stage *stage,
-                    int32_t first, int32_t offset);
+                    int32_t first, int32_t end, int32_t offset);
 
 /* Multiplies the rows with two columns and writes one output per row to y[0] and y[1]. The columns may be the
  * same. Uses about 100 bytes of stack, with Helium
@@ -34,6 +35,10 @@ void etd_multiply_rows(const etd_row_block *rows, const int8_t *const x[2], int8
 /* Adds to each sum the products of one row of weights with (x + offset). Uses about 50 bytes of stack. */
 void etd_add_four_rows(const int8_t *const w[4], const int8_t *x, int32_t length, int32_t offset,
                        int32_t sums[4]);
+
+/* As etd_add_four_rows, for all taps of a grid: each has `length` adjacent elements of x and of each row. */
+void etd_add_four_segments(const int8_t *const w[4], const int8_t *x, int32_t length, const etd_grid *taps,
+                           int32_t offset, int32_t sums[4]);
 
 /* Writes adjacent outputs for sums that include the bias, from channel `first` of the stage on. */
 void etd_finish_many(const etd_output_stage *stage, int32_t first, const int32_t *sums, int32_t count,

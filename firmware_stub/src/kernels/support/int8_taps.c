@@ -196,3 +196,92 @@ void etd_convolve_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, b
         etd_finish_many(stage, first, sums, count, y + first);
     }
 }
+
+#if ETD_MVE || ETD_DSP
+/* Numbers of which the sum fits 16 bits. */
+#define SHORT_SUM 255
+
+/* As etd_add_up, for the next channels that are added together. Returns how many these are. */
+static ETD_NOINLINE int32_t add_up_together(const int8_t *x, const etd_grid *taps, int32_t *sums,
+                                            int32_t count) {
+#if ETD_MVE
+    const mve_pred16_t inside = vctp16q((uint32_t)count);
+    int16x8_t totals = vdupq_n_s16(0);
+#else
+    int16x2_t even = 0;
+    int16x2_t odd = 0;
+    if (count < 4) {
+        return 0;
+    }
+#endif
+    for (int32_t row = taps->rows; row > 0; row--) {
+        const int8_t *at = x;
+        for (int32_t column = taps->columns; column > 0; column--) {
+#if ETD_MVE
+            totals = vaddq_s16(totals, vldrbq_z_s16(at, inside));
+#else
+            even = etd_add_even_bytes(even, etd_word_at(at));
+            odd = etd_add_odd_bytes(odd, etd_word_at(at));
+#endif
+            at += taps->x_column;
+        }
+        x += taps->x_row;
+    }
+#if ETD_MVE
+    const int32x4x2_t wide = {{vmovlbq_s16(totals), vmovltq_s16(totals)}};
+    vst2q_s32(sums, wide);
+    return count < 8 ? count : 8;
+#else
+    sums[0] = (int16_t)even;
+    sums[1] = (int16_t)odd;
+    sums[2] = (int16_t)((uint32_t)even >> 16);
+    sums[3] = (int16_t)((uint32_t)odd >> 16);
+    return 4;
+#endif
+}
+#endif
+
+void etd_add_up(const int8_t *x, const etd_grid *taps, int32_t *sums, int32_t count) {
+    int32_t i = 0;
+#if ETD_MVE || ETD_DSP
+    int32_t done = taps->rows * taps->columns <= SHORT_SUM ? 1 : 0;
+    while (i < count && done != 0) {
+        done = add_up_together(x + i, taps, sums + i, count - i);
+        i += done;
+    }
+#endif
+    for (; i < count; i++) {
+        const int8_t *row_at = x + i;
+        int32_t sum = 0;
+        for (int32_t row = taps->rows; row > 0; row--) {
+            const int8_t *at = row_at;
+            for (int32_t column = taps->columns; column > 0; column--) {
+                sum += *at;
+                at += taps->x_column;
+            }
+            row_at += taps->x_row;
+        }
+        sums[i] = sum;
+    }
+}
+
+void etd_take_larger(int8_t *y, const int8_t *x, int32_t count) {
+    int32_t i = 0;
+#if ETD_MVE
+    for (; i < count; i += WIDE) {
+        const mve_pred16_t inside = vctp8q((uint32_t)(count - i));
+        vstrbq_p_s8(y + i, vmaxq_s8(vldrbq_z_s8(y + i, inside), vldrbq_z_s8(x + i, inside)), inside);
+    }
+#elif ETD_DSP
+    for (; i + 4 <= count; i += 4) {
+        const int8x4_t a = (int8x4_t)etd_word_at(y + i);
+        const int8x4_t b = (int8x4_t)etd_word_at(x + i);
+        (void)__ssub8(a, b); /* sets a flag for each byte of `a` that is not smaller */
+        const uint32_t larger = __sel((uint8x4_t)a, (uint8x4_t)b);
+        memcpy(y + i, &larger, sizeof larger);
+    }
+#endif
+    for (; i < count; i++) {
+        y[i] = x[i] > y[i] ? x[i] : y[i];
+    }
+}

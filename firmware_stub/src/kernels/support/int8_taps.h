@@ -12,4 +12,10 @@
 void etd_convolve_taps(const int8_t *x, const int8_t *w, const etd_grid *taps, bool is_shared, int32_t offset,
                        const etd_output_stage *stage, int32_t channels, int8_t *y);
 
+/* Adds up the taps of each of `count` adjacent channels. There is room for a multiple of 8 sums. */
+void etd_add_up(const int8_t *x, const etd_grid *taps, int32_t *sums, int32_t count);
+
+/* Replaces each number by that of x if it is larger. */
+void etd_take_larger(int8_t *y, const int8_t *x, int32_t count);
+
 #endif

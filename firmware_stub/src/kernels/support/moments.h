@@ -54,10 +54,13 @@ static inline float etd_sum_rectangle(const float *x, const etd_rectangle *recta
         return etd_sum_large_rectangle(x, rectangle);
     }
     float total = 0.0f;
-    for (int32_t row = 0; row < rectangle->rows; row++) {
-        for (int32_t column = 0; column < rectangle->columns; column++) {
-            total += x[row * rectangle->row_step + column * rectangle->column_step];
+    for (int32_t row = rectangle->rows; row > 0; row--) {
+        const float *tap = x;
+        for (int32_t column = rectangle->columns; column > 0; column--) {
+            total += *tap;
+            tap += rectangle->column_step;
         }
+        x += rectangle->row_step;
     }
     return total;
 }

@@ -159,6 +159,20 @@ void etd_store_number_at(const etd_tensor *tensor, uint32_t place, const etd_num
     }
 }
 
+void etd_fill(const etd_tensor *tensor, etd_number number) {
+    const uint32_t nbytes = tensor->nbytes;
+    if (nbytes == 0) {
+        return;
+    }
+    etd_store_number_at(tensor, 0, &number);
+    uint32_t done = nbytes / etd_numel(tensor);
+    while (done < nbytes) {
+        const uint32_t more = nbytes - done < done ? nbytes - done : done;
+        memcpy(tensor->data + done, tensor->data, more);
+        done += more;
+    }
+}
+
 void etd_store_numbers(const etd_tensor *tensor, uint32_t place, int32_t step, const etd_numbers *numbers) {
     etd_number number = {.is_real = numbers->is_real};
     for (uint32_t i = 0; i < numbers->count; i++) {

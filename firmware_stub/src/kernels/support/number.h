@@ -55,6 +55,9 @@ static inline void etd_store_number(const etd_tensor *tensor, uint32_t place, et
     etd_store_number_at(tensor, place, &number);
 }
 
+/* Stores a number as all elements of the tensor. */
+void etd_fill(const etd_tensor *tensor, etd_number number);
+
 /* Stores numbers, `step` apart. */
 void etd_store_numbers(const etd_tensor *tensor, uint32_t place, int32_t step, const etd_numbers *numbers);
 

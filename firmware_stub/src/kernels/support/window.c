@@ -85,7 +85,18 @@ static bool measure_images(etd_window *window, int32_t channels, bool ceil_mode)
            etd_resize_images(window, channels);
 }
 
+/* Returns the share of the input that an output of adaptive pooling has. Shares may overlap. */
+static etd_taps share_of(const etd_axis *axis, int32_t position) {
+    const int64_t in = axis->in;
+    const int64_t out = axis->out;
+    const int32_t first = (int32_t)(position * in / out);
+    return (etd_taps){0, (int32_t)(((position + 1) * in + out - 1) / out) - first, first};
+}
+
 etd_taps etd_axis_taps(const etd_axis *axis, int32_t position) {
+    if (axis->stride == 0) {
+        return share_of(axis, position);
+    }
     int32_t origin = position * axis->stride - axis->pad;
     int32_t first = origin >= 0 ? 0 : (axis->dilation - 1 - origin) / axis->dilation;
     int32_t start = origin + first * axis->dilation;
@@ -121,7 +132,7 @@ static bool measure_transposed_axis(etd_axis *axis, int32_t added) {
     const int64_t taps = (int64_t)axis->dilation * (axis->kernel - 1);
     const int64_t out = (int64_t)(axis->in - 1) * axis->stride - 2 * (int64_t)axis->pad + taps + added + 1;
     axis->out = (int32_t)out;
-    /* The limits prevent overflow in `etd_axis_source`. */
+    /* The limits prevent overflow in `etd_transposed_taps`. */
     return axis->in <= ETD_AXIS_MAX && axis->kernel >= 1 && axis->kernel <= ETD_AXIS_MAX && out >= 1 &&
            out <= ETD_AXIS_MAX;
 }
@@ -152,11 +163,48 @@ const char *etd_read_transposed_axes(const etd_call *call, int32_t kernel_y, int
     return NULL;
 }
 
-int32_t etd_axis_source(const etd_axis *axis, int32_t out, int32_t tap) {
-    const int32_t reached = out + axis->pad - tap * axis->dilation;
-    return reached >= 0 && reached % axis->stride == 0 && reached / axis->stride < axis->in
-               ? reached / axis->stride
-               : -1;
+etd_axis_steps etd_steps_of(const etd_axis *axis, bool transposed) {
+    if (!transposed) {
+        return (etd_axis_steps){1, axis->stride, 1, axis->dilation};
+    }
+    int32_t tap = 1;
+    while (tap < axis->kernel && tap * axis->dilation % axis->stride != 0) {
+        tap++;
+    }
+    /* Rounded up, so that it is a step if there is no second tap, too. */
+    return (etd_axis_steps){axis->stride, 1, tap,
+                            -((tap * axis->dilation + axis->stride - 1) / axis->stride)};
+}
+
+etd_taps etd_transposed_taps(const etd_axis *axis, const etd_axis_steps *steps, int32_t position) {
+    int32_t reached = position + axis->pad;
+    int32_t tap = 0;
+    while (tap < steps->tap && reached % axis->stride != 0) {
+        reached -= axis->dilation;
+        tap++;
+    }
+    int32_t source = reached / axis->stride;
+    while (source >= axis->in) {
+        source += steps->source;
+        tap += steps->tap;
+    }
+    if (tap >= axis->kernel || reached < 0 || reached % axis->stride != 0 || source < 0) {
+        return (etd_taps){0, 0, 0};
+    }
+    const int32_t left = (axis->kernel - 1 - tap) / steps->tap;
+    const int32_t room = source / -steps->source;
+    return (etd_taps){tap, 1 + (left < room ? left : room), source};
+}
+
+const char *etd_read_adaptive_axes(const etd_call *call, etd_window *window) {
+    const int32_t *in = window->input->sizes;
+    window->y = (etd_axis){.in = in[2], .dilation = 1};
+    window->x = (etd_axis){.in = in[3], .dilation = 1};
+    if (etd_arg_list_count(call, 1) != 2 || !etd_arg_list_int(call, 1, 0, 1, ETD_AXIS_MAX, &window->y.out) ||
+        !etd_arg_list_int(call, 1, 1, 1, ETD_AXIS_MAX, &window->x.out)) {
+        return "invalid output_size";
+    }
+    return etd_resize_images(window, in[1]) ? NULL : "invalid output size";
 }
 
 const char *etd_read_dilated_pool_axes(const etd_call *call, const int32_t dilation[2], bool ceil_mode,
@@ -195,25 +243,4 @@ void etd_slide(const etd_window *window, etd_position_fn compute, const void *co
             }
         }
     }
-}
-
-typedef struct {
-    const etd_window *window;
-    etd_position_fn compute;
-    const void *context;
-} etd_channels;
-
-static void each_channel(const void *context, const etd_patch *patch, int32_t from, int32_t to) {
-    const etd_channels *channels = context;
-    const etd_window *window = channels->window;
-    for (int32_t channel = 0; channel < window->input->sizes[1]; channel++) {
-        channels->compute(channels->context, patch, from, to);
-        from += window->input->strides[1];
-        to += window->out->strides[1];
-    }
-}
-
-void etd_slide_channels(const etd_window *window, etd_position_fn compute, const void *context) {
-    const etd_channels channels = {window, compute, context};
-    etd_slide(window, each_channel, &channels);
 }

@@ -12,8 +12,8 @@ typedef struct {
     int32_t in;  /* input size */
     int32_t out; /* output size */
     int32_t kernel;
-    int32_t stride;
-    int32_t pad; /* at both ends */
+    int32_t stride; /* 0: adaptive, the outputs share the input among them */
+    int32_t pad;    /* at both ends */
     int32_t dilation;
 } etd_axis;
 
@@ -76,8 +76,22 @@ const char *etd_read_transposed_axes(const etd_call *call, int32_t kernel_y, int
                                      int32_t channels, uint32_t padding_at, uint32_t dilation_at,
                                      etd_window *window);
 
-/* Returns the input position that a tap of a transposed convolution maps to this output position, or -1. */
-int32_t etd_axis_source(const etd_axis *axis, int32_t out, int32_t tap);
+/* The steps along an axis of a convolution: those of the input and the output between positions that see the
+ * same taps of the kernel, and those of the kernel and the input between these taps. */
+typedef struct {
+    int32_t out;
+    int32_t in;
+    int32_t tap;
+    int32_t source;
+} etd_axis_steps;
+
+etd_axis_steps etd_steps_of(const etd_axis *axis, bool transposed);
+
+/* As etd_axis_taps, of a transposed convolution: the input's positions run backward. */
+etd_taps etd_transposed_taps(const etd_axis *axis, const etd_axis_steps *steps, int32_t position);
+
+/* Fills in both axes of adaptive pooling from the output's size (argument 1). */
+const char *etd_read_adaptive_axes(const etd_call *call, etd_window *window);
 
 /* Fills in both axes of 2-d pooling from kernel_size, stride (if empty: the kernel's size) and padding
  * (arguments 1, 2 and 3 of all such operators). ceil_mode rounds the output's sizes up. Without dilation no
@@ -92,8 +106,5 @@ typedef void (*etd_position_fn)(const void *context, const etd_patch *patch, int
 
 /* Calls `compute` for every output position of every image. */
 void etd_slide(const etd_window *window, etd_position_fn compute, const void *context);
-
-/* As etd_slide, for every channel: `from` and `to` are offsets of its elements. */
-void etd_slide_channels(const etd_window *window, etd_position_fn compute, const void *context);
 
 #endif
