@@ -3,9 +3,9 @@
     python -m benchmarks.instructions                     # export the zoo, measure and fit all CPUs
     python -m benchmarks.instructions --models DIR        # with the networks of a folder instead
     python -m benchmarks.instructions qemu-mps2-an386     # one board
-    python -m benchmarks.instructions --operators aten::avg_pool2d.out cortex_m::pad.out
+    python -m benchmarks.instructions --operators cortex_m::pad.out "aten::convolution.out grouped"
 
-The last form replaces the coefficients of some operators by a fit of their calls alone, after a
+The last form replaces the coefficients of these operators and loops by a fit of their calls alone, after a
 change of their kernels; what is stated of the networks that are held back stays as it is.
 
 The zoo needs torch and executorch, here or in `.venv-oracle`. Networks run with the inputs of their
@@ -136,15 +136,16 @@ def main(names: Sequence[str], folder: Path | None) -> None:
     PAGE.write_text(f"{before}{error_table()}{rest.partition(END)[2]}")
 
 
-def measure_again(boards: Sequence[str], operators: Sequence[str]) -> None:
-    """Replace the coefficients of some operators."""
+def measure_again(boards: Sequence[str], kinds: Sequence[str]) -> None:
+    """Replace the coefficients of some operators, or of one of their loops."""
+    names = {kind.partition(" ")[0] for kind in kinds}
     for name in boards or BOARDS:
         board, _ = load_board(name)
         path = data_directory("boards") / f"instructions/{board.cpu}.json"
         model = decode_json(path.read_bytes(), type_=InstructionModel)
-        for kind, calls in grouped([calibrate(board, operators)]).items():
-            found = fit_operator(calls)
-            if found is not None and kind in model.operators:
+        for kind, calls in grouped([calibrate(board, names)]).items():
+            found = fit_operator(calls) if kind in kinds else None
+            if found is not None:
                 model.operators[kind] = found
         path.write_bytes(written(model))
 
