@@ -5,8 +5,8 @@
     python -m benchmarks.instructions qemu-mps2-an386     # one board
     python -m benchmarks.instructions --operators cortex_m::pad.out "aten::convolution.out grouped"
 
-The last form replaces the coefficients of these operators and loops by a fit of their calls alone, after a
-change of their kernels; what is stated of the networks that are held back stays as it is.
+The last form replaces the coefficients of these operators and loops by a fit of their calls alone,
+after a change of their kernels; what is stated of the networks that are held back stays as it is.
 
 The zoo needs torch and executorch, here or in `.venv-oracle`. Networks run with the inputs of their
 export, `NAME.0.npy` and so on beside `NAME.pte`, otherwise with random ones.

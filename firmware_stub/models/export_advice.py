@@ -98,17 +98,14 @@ def pairs() -> dict[str, tuple[Callable[[], bytes], Callable[[], bytes]]]:
         nn.init.uniform_(numbers, 0.5, 1.5)
     folded = torch.nn.utils.fusion.fuse_conv_bn_eval(layer.eval(), norm.eval())
     linear = nn.Linear(64, 32)
-    narrow, point, valid = (
+    narrow, point = (
         nn.Conv2d(8, 16, 3, padding=1),
         nn.Conv2d(4, 8, 1),
-        nn.Conv2d(8, 8, 3, groups=8),
     )
     edges, zeros = (
         nn.Conv2d(8, 8, 3, padding=1, groups=8, padding_mode=mode) for mode in ("reflect", "zeros")
     )
     zeros.load_state_dict(edges.state_dict())
-    padded = copy.deepcopy(valid)
-    padded.padding = (1, 1)
     image = (1, 4, SIDE, SIDE)
     mirrored, mirrored_zeros = (
         nn.Conv2d(6, 12, 3, padding=1, padding_mode=mode) for mode in ("reflect", "zeros")
@@ -157,10 +154,6 @@ def pairs() -> dict[str, tuple[Callable[[], bytes], Callable[[], bytes]]]:
         "pool": (
             lambda: float32(nn.Sequential(point, nn.Tanh(), nn.MaxPool2d(2)), *image),
             lambda: float32(nn.Sequential(point, nn.MaxPool2d(2), nn.Tanh()), *image),
-        ),
-        "padding": (
-            lambda: float32(nn.Sequential(nn.ZeroPad2d(1), valid), 1, 8, SIDE, SIDE),
-            lambda: float32(padded, 1, 8, SIDE, SIDE),
         ),
         "edges": (lambda: int8(edges, 8), lambda: int8(zeros, 8)),
         "scratch": (

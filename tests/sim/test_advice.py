@@ -18,7 +18,7 @@ Etharness = Callable[..., CommandResult]
 PAIRS = ROOT / "tests/fixtures/advice"
 M3, M4, M55 = "qemu-mps2-an385", "qemu-mps2-an386", "qemu-mps3-an547"
 CASES = {
-    "groups": (M4, "one group instead of 2"),
+    "groups": (M55, "one group instead of 2"),
     "depthwise": (M55, "16 channels instead of 15"),
     "layout": (M4, "torch.channels_last"),
     "chain": (M3, "torch.channels_last: this and 2 more convolutions then compute in int8"),
@@ -30,7 +30,6 @@ CASES = {
     "bound": (M4, "nn.ReLU instead of clamp_min"),
     "reshaping": (M4, "the activation before the reshaping"),
     "pool": (M3, "the activation behind the maximum pool"),
-    "padding": (M4, "padding= of the convolution"),
     "edges": (M55, "padding_mode='zeros'"),
     "scratch": (M3, "padding_mode='zeros'"),
 }

@@ -360,24 +360,6 @@ def behind_pool(graph: Graph, place: Place) -> Proposal | None:
     )
 
 
-def padding_of_layer(graph: Graph, place: Place) -> Proposal | None:
-    """Zeros around an image for a float32 convolution, which has a padding of its own.
-
-    In int8 the convolution copies as many zeros, and nearly nothing is saved. In float32 it skips
-    taps, but has more areas to begin with.
-    """
-    step, layer = graph.steps[place], graph.after(place)
-    if layer is None or not layer.operator.startswith("aten::convolution."):
-        return None
-    given, of_layer = ([v.value for v in graph.arguments[p].inputs] for p in (place, at(layer)))
-    match step.operator, given[1:], of_layer[6]:
-        case "aten::constant_pad_nd.out", [ValueList(items=sides), 0 | 0.0], False:
-            if sides[::2] == sides[1::2]:
-                attempt = "padding= of the convolution instead of a layer that pads"
-                return Proposal(attempt, ())
-    return None
-
-
 def _padded(graph: Graph, layer: Step, place: Place) -> Step:
     """Return a convolution with zeros of its own around the first input of an instruction."""
     if layer.variant in ("", "pointwise") and layer.type == "int8":
@@ -479,7 +461,6 @@ RULES: Final[tuple[Rule, ...]] = (
     fused_bound,
     before_reshaping,
     behind_pool,
-    padding_of_layer,
     padding_of_zeros,
 )
 
