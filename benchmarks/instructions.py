@@ -6,7 +6,7 @@
     python -m benchmarks.instructions --operators cortex_m::pad.out "aten::convolution.out grouped"
 
 The last form replaces the coefficients of these operators and loops by a fit of their calls alone,
-after a change of their kernels; what is stated of the networks that are held back stays as it is.
+after a change of their kernels; what is recorded of the networks that are held back stays as it is.
 
 The zoo needs torch and executorch, here or in `.venv-oracle`. Networks run with the inputs of their
 export, `NAME.0.npy` and so on beside `NAME.pte`, otherwise with random ones.
@@ -132,6 +132,11 @@ def main(names: Sequence[str], folder: Path | None) -> None:
             else f"{name}: {len(model.operators)} operators, no network to test them with",
             flush=True,
         )
+    write_errors()
+
+
+def write_errors() -> None:
+    """Write the errors of all cores to the page."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text(f"{before}{error_table()}{rest.partition(END)[2]}")
 
@@ -148,6 +153,9 @@ def measure_again(boards: Sequence[str], kinds: Sequence[str]) -> None:
             if found is not None:
                 model.operators[kind] = found
         path.write_bytes(written(model))
+        errors = {name: round(error, 4) for name, error in recorded_errors(path).items()}
+        path.write_bytes(written(replace(model, held_out=errors)))
+    write_errors()
 
 
 def _exported(folder: Path | None) -> list[Path]:
