@@ -15,7 +15,7 @@ import pytest
 
 import harness
 from harness import TargetError, UsageError
-from tests.conftest import CommandResult
+from tests.conftest import FIXTURES, MODELS, CommandResult
 from tests.support.bundled import FIXTURE
 from tests.support.stateful import NAMES, bundled, unpacked
 
@@ -300,3 +300,20 @@ def test_reports_have_the_outputs_of_each_step(
     replayed = etharness("replay", tmp_path / "run.zip")
     assert replayed.code == 1
     assert "step 3 of 6: steps/002/outputs/1.npy" in replayed.out
+
+
+def test_steps_may_differ_in_shape(tmp_path: Path) -> None:
+    """In any order of sizes; also of a model without a state."""
+    arrays = np.load(FIXTURES / "dynamic.npz")
+    for number, rows in enumerate(("rows5", "rows8", "rows2")):
+        for part, name in (("inputs", "input"), ("reference", "output")):
+            folder = tmp_path / f"steps/{number}/{part}"
+            folder.mkdir(parents=True)
+            for index in range(2 if part == "inputs" else 4):
+                np.save(folder / f"{index}.npy", arrays[f"{rows}.{name}{index}"])
+    model = MODELS / "dynamic.pte"
+    run = harness.run(
+        model, board="native", steps=tmp_path / "steps", runs=2, output=tmp_path / "run"
+    )
+    assert failed(run) == {}
+    assert run.outputs[0].shape == (2,)

@@ -79,7 +79,7 @@ def run_with_state(plan: RunPlan, ended: Callable[[EvaluatedRun], None]) -> Eval
             flags = ", ".join(SETTINGS[each].flag for each in wrong)
             raise UsageError(
                 f"--steps cannot be combined with {flags}",
-                hint=f"leave out {flags}: each step has inputs/ and reference/ of its own",
+                hint=f"leave out {flags}; each step has inputs/ and reference/ of its own",
             )
         if plan.test_sets:
             raise UsageError(
