@@ -553,6 +553,9 @@ def _images(name: str) -> Iterator[Arguments]:
                     pooled = n, c // k[0], h // k[1], w // k[2]
                     outs = Out(pooled), Out(pooled, np.int64)
                     yield [x, k, k, [0, 0, 0], [1, 1, 1], False, *outs]
+            case "_upsample_bilinear2d_aa.out":
+                yield [x, [h // 2, w // 2], False, None, None, Out(halves)]
+                yield [x, [2 * h, 2 * w], False, None, None, Out(large)]
             case "upsample_bilinear2d.out":
                 yield [x, [2 * h, 2 * w], False, 2.0, 2.0, Out(large)]
             case "upsample_bilinear2d.vec_out":

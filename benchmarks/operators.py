@@ -46,7 +46,6 @@ ABSENT = {
         "aten::rand.out",
         "aten::randn.out",
     ),
-    "image preparation, which belongs to the host": ("aten::_upsample_bilinear2d_aa.out",),
     "processors with separate memory": (
         "et_copy::_d2h_copy.out",
         "et_copy::_h2d_copy.out",

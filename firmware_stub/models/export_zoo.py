@@ -205,6 +205,7 @@ MEMBERS: dict[str, Member] = {
     ),
     "video_clip": Member(zoo.VideoClip, normal((1, 2, 5, 8, 8))),
     "local_response": Member(zoo.LocalResponse, PICTURE),
+    "thumbnail": Member(zoo.Thumbnail, PICTURE),
     "grouped": Member(zoo.GroupedFilters, normal((1, 8, 7, 9))),
     "transposed": Member(zoo.TransposedFilters, normal((1, 4, 4, 3))),
     "photograph_224": Member(zoo.Photograph, normal((1, 3, 224, 224))),

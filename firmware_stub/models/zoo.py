@@ -491,6 +491,18 @@ class LocalResponse(nn.Module):
         return F.max_pool2d(self.norm(F.relu(self.filter(x))), 2)
 
 
+class Thumbnail(nn.Module):
+    """Shrinks an image with a filter before it looks at it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filter = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        small = F.interpolate(x, size=(6, 5), mode="bilinear", antialias=True)
+        return self.filter(small)
+
+
 class GroupedFilters(nn.Module):
     """Convolutions in groups: some channels in each, and several outputs of each channel."""
 

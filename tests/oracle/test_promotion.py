@@ -245,3 +245,25 @@ def test_empty_batches(etstub: ct.CDLL, data: st.DataObject, depth: int, columns
     rows = Out(x.shape), Out((0, 1)), Out((0, 1))
     norm = [x, [depth], None, None, 1e-5]
     check(etstub, "aten::native_layer_norm.out", norm, *rows)
+
+
+@oracle
+@given(st.data(), st.integers(1, 3))
+def test_empty_batches_of_images(etstub: ct.CDLL, data: st.DataObject, channels: int) -> None:
+    size, aten = data.draw(st.integers(3, 6)), torch.ops.aten
+    x, weight = np.zeros((0, channels, size, 4), np.float32), np.ones((channels, channels, 2, 2))
+    tensor, taps = torch.from_numpy(x), torch.from_numpy(weight.astype(np.float32))
+    for transposed in (False, True):
+        tail = [[1, 1], [0, 0], [1, 1], transposed, [0, 0], 1]
+        expected = aten.convolution(tensor, taps, None, *tail)
+        arguments = [x, weight.astype(np.float32), None, *tail]
+        check(etstub, "aten::convolution.out", arguments, Out(tuple(expected.shape)))
+    outs = Out((0, channels, size - 1, 3)), Out((0, channels, size - 1, 3), np.int64)
+    window = [[2, 2], [1, 1], [0, 0]]
+    operator = "aten::max_pool2d_with_indices.out"
+    check(etstub, operator, [x, *window, [1, 1], False], *outs)
+    check(etstub, "aten::avg_pool2d.out", [x, *window, False, True, None], outs[0])
+    large = Out((0, channels, 2 * size, 8))
+    for name, corners in (("nearest", []), ("bilinear", [False])):
+        arguments = [x, None, *corners, [2.0, 2.0]]
+        check(etstub, f"aten::upsample_{name}2d.vec_out", arguments, large)

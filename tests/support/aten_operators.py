@@ -265,6 +265,9 @@ PADDED = {
 DISTANCES = {
     "_cdist_forward.out": call(ROWS, floats(4, 3), 2.0, None, Out((2, 4)), accepts="3 *"),
     "_pdist_forward.out": call(floats(3, 2), 2.0, Out((3,)), accepts="0 size1"),
+    "_upsample_bilinear2d_aa.out": call(
+        IMAGE, [3, 4], False, None, None, Out((2, 3, 3, 4)), accepts="0 size2, 0 size3"
+    ),
     "grid_sampler_2d.out": call(
         IMAGE, floats(2, 5, 4, 2), 0, 1, False, Out((2, 3, 5, 4)), accepts="0 size2, 0 size3"
     ),

@@ -31,8 +31,8 @@ bool etd_read_images(const etd_call *call, uint32_t input, uint32_t out, uint8_t
                      etd_window *window) {
     const etd_tensor *images = etd_arg_tensor(call, input);
     window->result = etd_arg_out(call, out);
-    if (!etd_is_batch(images, dtype, dimensions(layout)) || !etd_is_type(window->result, dtype) ||
-        window->result->ndim != images->ndim) {
+    if (!etd_is_batch(images, dtype, dimensions(layout)) || (layout == ETD_CHW && images->sizes[0] == 0) ||
+        !etd_is_type(window->result, dtype) || window->result->ndim != images->ndim) {
         return false;
     }
     window->layout = layout;

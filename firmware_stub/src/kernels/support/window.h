@@ -49,7 +49,7 @@ typedef struct {
 etd_tensor etd_as_images(const etd_tensor *tensor, etd_layout layout);
 
 /* Reads the input and output images from arguments. Returns false unless both have the layout's dimensions
- * and elements of this type, and the input is not empty. */
+ * and elements of this type, and the images are not empty; a batch may be. */
 bool etd_read_images(const etd_call *call, uint32_t input, uint32_t out, uint8_t dtype, etd_layout layout,
                      etd_window *window);
 
