@@ -31,12 +31,17 @@ REFUSED = {
     "group_norm": (4, r"kernel 'aten::_adaptive_avg_pool2d\.out' not found"),
     "pooled_pyramid": (4, r"kernel 'aten::_adaptive_avg_pool2d\.out' not found"),
     "pooled_audio": (4, r"kernel 'aten::_adaptive_avg_pool2d\.out' not found"),
+    "video_clip": (4, r"kernel 'aten::max_pool3d_with_indices\.out' not found"),
+    "local_response": (4, r"kernel 'aten::avg_pool3d\.out' not found"),
+    "neighbour_statistics": (4, r"kernel 'aten::scatter_reduce\.two_out' not found"),
+    "bag_of_words": (4, r"kernel 'aten::_embedding_bag_forward_only\.out' not found"),
     "bit_unpacker": (4, r"kernel 'aten::__rshift__\.Scalar_out' not found"),
     "broadcast_products": (2, "output 1 has no dimension"),
     "counting": (2, "output 3 has no dimension"),
     "laplacian": (2, "output 0 has no dimension"),
     "selection": (2, "the shape of one is dynamic"),
     "mobilenet_v2_int8_m55": (4, "Expected 14args received 15"),
+    "grouped_int8_m55": (4, "Expected 14args received 15"),
     "difference_int8_m55": (4, "Expected 14args received 15"),
     "mobilenet_v3_int8_m55": (4, "Expected 15args received 16"),
     "conv_autoencoder_int8_m55": (4, r"kernel 'cortex_m::quantized_activation\.out' not found"),
@@ -103,5 +108,5 @@ def test_a_network_computes_what_pytorch_does_or_is_refused(
 def test_most_networks_are_executed() -> None:
     others = [name for name in NETWORKS if for_another_core(name)]
     executed = [name for name in NETWORKS if name not in REFUSED and name not in others]
-    assert len(executed) == 58
+    assert len(executed) == 63
     assert set(REFUSED) | WRONG <= set(NETWORKS)
