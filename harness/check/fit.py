@@ -219,13 +219,14 @@ class Fit(msgspec.Struct, frozen=True):
         )
 
 
-def arena_need(method: Method, sizes: RuntimeSizes) -> tuple[int, int]:
+def arena_need(method: Method, sizes: RuntimeSizes) -> tuple[int, int, int]:
     """Return the bytes of the arena that the C runtime takes for a method.
 
     Returns:
-        The bytes of the structures that describe the method, and those of its tensors: planned
-        memory, and inputs and outputs without. Backends of delegates take more, which only they
-        know.
+        The bytes of the structures that describe the method, those of its tensors (planned memory,
+        and inputs and outputs without), and those of float32 copies of 16-bit tensors, for the
+        call that needs most (``float32_copies.c``). Backends of delegates take more, which only
+        they know.
     """
     tensors = sum(isinstance(value, Tensor) for value in method.values)
     instructions = sum(map(len, method.chains))
@@ -246,24 +247,17 @@ def arena_need(method: Method, sizes: RuntimeSizes) -> tuple[int, int]:
         and not (value.offset >= 0 or value.constant or value.initial_state)
     ]
     of_tensors = sum(map(_aligned, method.planned[1:])) + sum(unplanned)
-    return sum(_aligned(prod(piece)) for piece in pieces), of_tensors
-
-
-def copies_bytes(method: Method) -> int:
-    """Return the bytes that the bundled runtime reserves for copies of 16-bit tensors as float32.
-
-    One call of a kernel at a time takes them (``float32_copies.c``).
-    """
-    called = (step for chain in method.chains for step in chain if step.name in _on_copies())
-    needs = (
-        sum(
-            _aligned(2 * _bytes(value))
-            for value in (method.values[number] for number in set(step.args))
-            if isinstance(value, Tensor) and value.scalar_type in _STORED
-        )
-        for step in called
-    )
-    return max(needs, default=0)
+    copies = 0
+    for chain in method.chains:
+        for instruction in chain:
+            room = 0
+            for number in set(instruction.args):
+                value = method.values[number]
+                if isinstance(value, Tensor) and value.scalar_type in _STORED:
+                    room += _aligned(2 * _bytes(value))
+            if room > copies and instruction.name in _on_copies():
+                copies = room
+    return sum(_aligned(prod(piece)) for piece in pieces), of_tensors, copies
 
 
 def staged_bytes(method: Method) -> int:
@@ -302,13 +296,14 @@ def fit(
     if executorch is None:
         executorch = board.links_executorch or bool(board.runner)
     sizes = SIZES_64 if isinstance(board.target, NativeTarget) else SIZES_32
-    structures, of_tensors = arena_need(method, sizes)
-    of_runtime = structures + copies_bytes(method)
+    structures, of_tensors, copies = arena_need(method, sizes)
     memory = runtime_memory(method) if board.runner else None
     needed = {
         "model": (model_bytes, True, "use a smaller or a quantized network"),
         "arena": (
-            of_tensors + (of_runtime if not executorch else memory.method if memory else 0),
+            of_tensors
+            + (memory.method if memory and executorch else 0)
+            + (0 if executorch else structures + copies),
             not method.delegates and not executorch,
             "quantize it, use smaller inputs, or raise ETD_ARENA_CAPACITY in its port.cmake",
         ),
@@ -543,7 +538,8 @@ def _contradictions(info: TargetInfo, method: Method | None, loaded: ModelInfo) 
     least = sum(method.planned)
     if planned < least:
         yield f"{planned:,} planned bytes, but the program plans {least:,} bytes"
-    most = arena_need(method, SIZES_32)[1] + copies_bytes(method)
+    _, of_tensors, copies = arena_need(method, SIZES_32)
+    most = of_tensors + copies
     if not method.delegates and info.runtime == BUNDLED_RUNTIME and planned > most:
         yield f"{planned:,} planned bytes, but the program needs {most:,} bytes"
     yield from _of_tensors("input", method, method.inputs, loaded.inputs)
@@ -632,29 +628,24 @@ def runtime_limits() -> RuntimeLimits:
 
 
 @cache
-def _operators() -> dict[str, str]:
-    """Return the operators of the bundled kernels, with the types of their tensors as text."""
-    listed = (data_directory("firmware_stub") / "src/kernels/operators.def").read_text()
-    lines = re.findall(r'^ETD_OPERATOR\("([^"]+)", \w+, "([^"]*)"\)$', listed, re.MULTILINE)
-    return dict(lines)
-
-
-@cache
 def operand_types() -> dict[str, tuple[_Signature, ...]]:
     """Return the operators of the bundled kernels, with the types of their tensors.
 
     ``operators.def`` describes the notation.
     """
+    listed = (data_directory("firmware_stub") / "src/kernels/operators.def").read_text()
+    lines = re.findall(r'^ETD_OPERATOR\("([^"]+)", \w+, "([^"]*)"\)$', listed, re.MULTILINE)
     return {
         name: tuple(tuple(_operands(signature)) for signature in text.split(" | ") if signature)
-        for name, text in _operators().items()
+        for name, text in lines
     }
 
 
 @cache
 def _on_copies() -> frozenset[str]:
-    """Return the operators that run on copies of their tensors of 16 bits."""
-    return frozenset(name for name, text in _operators().items() if "*" in text)
+    """Return the operators that run on copies of their tensors of 16 bits: those with a star."""
+    listed = (data_directory("firmware_stub") / "src/kernels/operators.def").read_text()
+    return frozenset(re.findall(r'^ETD_OPERATOR\("([^"]+)".*\*', listed, re.MULTILINE))
 
 
 _NUMBERS: Final = {type_name(number): number for number in NUMPY_TYPES}

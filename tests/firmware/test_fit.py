@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import harness
 from harness import FormatError, Region, UsageError, read_program
-from harness.check.fit import copies_bytes, fit, operand_types, refusals, runtime_limits
+from harness.check.fit import SIZES_64, arena_need, fit, operand_types, refusals, runtime_limits
 from harness.records.trace import NUMPY_TYPES, type_name
 from harness.testing import Status
 from tests.firmware.test_registry import LIST
@@ -103,7 +103,7 @@ def test_host_and_device_reserve_the_same_for_copies(etstub: ct.CDLL, operator: 
     types = tuple("float16" if name == "float32" else name for name in operands.types)
     file = one_call(operator, fresh(next(operands.calls(types))))
     device = load(etstub, file).method.copies_bytes
-    assert copies_bytes(read_program(file).methods[0]) == device
+    assert arena_need(read_program(file).methods[0], SIZES_64)[2] == device
     if "float16" in types:
         assert (device > 0) == ("float16*" in listed(operator))
 
