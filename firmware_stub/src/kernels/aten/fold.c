@@ -87,8 +87,8 @@ static const char *fold_extremes(etd_reduction *reduction, etd_tensor *out, bool
     const char *refusal = plan(reduction, out, true);
     etd_walk_add_dims(&to, out, out->ndim);
     for (uint32_t left = refusal == NULL ? etd_numel(out) : 0; left > 0; left--) {
-        const float *x = etd_floats(reduction->input) + reduction->from.offset;
-        etd_out_floats(out)[to.offset] = etd_find_extreme(reduction, x, is_largest).value;
+        const uint32_t place = etd_find_extreme(reduction, is_largest).place;
+        etd_out_floats(out)[to.offset] = etd_floats(reduction->input)[place];
         etd_walk_next(&reduction->from);
         etd_walk_next(&to);
     }

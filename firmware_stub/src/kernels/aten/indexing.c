@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../kernels.h"
-#include "../support/number.h"
+#include "../support/elementwise.h"
 #include "../support/slice.h"
 #include "masks.h"
 
@@ -355,7 +355,6 @@ typedef struct {
     etd_tensor joint;                        /* sizes that the index tensors broadcast to */
     etd_tensor result;                       /* sizes alone */
     uint32_t place;                          /* position of the joint dimensions in the result */
-    int32_t position[ETD_MAX_DIMS];          /* in the result */
 } etd_lookup;
 
 /* Reads the index tensors (argument 1) and checks them. Negative indexes count from the end. */
@@ -421,45 +420,91 @@ static bool plan_result(const etd_tensor *self, etd_lookup *lookup) {
 }
 
 /* Returns the offset of the element of an index tensor at a joint position. */
-static uint32_t index_offset(const etd_tensor *indices, uint32_t joint_ndim, const int32_t *position) {
-    const uint32_t added = joint_ndim - indices->ndim;
+static uint32_t index_offset(const etd_tensor *indices, const etd_tensor *joint, uint32_t position) {
     uint32_t offset = 0;
-    for (uint32_t d = 0; d < indices->ndim; d++) {
-        const int32_t index = indices->sizes[d] == 1 ? 0 : position[added + d];
-        offset += (uint32_t)index * (uint32_t)indices->strides[d];
+    for (uint32_t d = joint->ndim, left = indices->ndim; left-- > 0;) {
+        const uint32_t size = (uint32_t)joint->sizes[--d];
+        offset += indices->sizes[left] == 1 ? 0u : position % size * (uint32_t)indices->strides[left];
+        position /= size;
     }
     return offset;
 }
 
-/* Steps to the next element of the result, the last dimension fastest. */
-static void advance(etd_lookup *lookup) {
-    for (uint32_t r = lookup->result.ndim; r-- > 0;) {
-        if (++lookup->position[r] < lookup->result.sizes[r]) {
-            return;
-        }
-        lookup->position[r] = 0;
-    }
-}
-
-/* Returns the offset in self of the result's current element, and steps to the next. */
-static uint32_t next_place(const etd_tensor *self, etd_lookup *lookup) {
-    const int32_t *joint = lookup->position + lookup->place;
+/* Returns where the dimensions that are not indexed start in self, at a joint position. Most index tensors
+ * have an element for each of them in this order: `direct` is the set of their dimensions. */
+static uint32_t chosen_place(const etd_tensor *self, const etd_lookup *lookup, uint32_t direct,
+                             uint32_t position) {
     uint32_t place = 0;
-    uint32_t kept = 0; /* result dimension of the next one that is not indexed */
     for (uint32_t d = 0; d < self->ndim; d++) {
         const etd_tensor *indices = lookup->tensors[d];
-        uint32_t index;
         if (indices != NULL) {
-            const uint32_t offset = index_offset(indices, lookup->joint.ndim, joint);
-            index = etd_load_index(indices, offset, self->sizes[d]);
-        } else {
-            kept += kept == lookup->place ? lookup->joint.ndim : 0u;
-            index = (uint32_t)lookup->position[kept++];
+            const bool is_direct = (direct >> d & 1u) != 0;
+            const uint32_t offset = is_direct ? position : index_offset(indices, &lookup->joint, position);
+            place += etd_load_index(indices, offset, self->sizes[d]) * (uint32_t)self->strides[d];
         }
-        place += index * (uint32_t)self->strides[d];
     }
-    advance(lookup);
     return place;
+}
+
+/* What is done with the indexed elements. */
+typedef enum { READ, WRITE, ADD } etd_transfer;
+
+/* Moves elements between the indexed tensor and another one, with strides along the dimensions of the result.
+ * All positions that are not indexed are moved at once. */
+static void transfer(const etd_tensor *indexed, const etd_lookup *lookup, const etd_tensor *other,
+                     const int32_t *strides, etd_transfer kind) {
+    const etd_tensor *joint = &lookup->joint;
+    const uint32_t size = etd_element_size(indexed->dtype);
+    etd_walk at = {0}; /* joint positions of the other tensor */
+    etd_walk sides[2] = {0};
+    etd_copy_loop loops[ETD_COPY_LOOPS];
+    uint32_t kept = 0; /* result dimension of the next one that is not indexed */
+    uint32_t count = 1;
+    uint32_t direct = 0;
+    for (uint32_t d = 0; d < joint->ndim; d++) {
+        etd_walk_add(&at, joint->sizes[d], strides[lookup->place + d]);
+    }
+    for (uint32_t d = 0; d < indexed->ndim; d++) {
+        const etd_tensor *indices = lookup->tensors[d];
+        if (indices != NULL) {
+            const bool is_direct = etd_is_contiguous(indices) && etd_numel(indices) == etd_numel(joint);
+            direct |= (is_direct ? 1u : 0u) << d;
+        } else {
+            kept += kept == lookup->place ? joint->ndim : 0u;
+            etd_walk_add(&sides[0], indexed->sizes[d], indexed->strides[d]);
+            etd_walk_add(&sides[1], indexed->sizes[d], strides[kept++]);
+            count *= (uint32_t)indexed->sizes[d];
+        }
+    }
+    const uint32_t positions = count == 0 ? 0 : etd_numel(joint);
+    const bool is_read = kind == READ;
+    const uint32_t depth = positions == 0 ? 0 : etd_common_loops(&sides[!is_read], &sides[is_read], loops);
+    const uint32_t bytes = count * size;
+    const bool is_run = depth == 0 || (depth == 1 && loops[0].from_step == 1 && loops[0].to_step == 1);
+    for (uint32_t i = 0; i < positions; i++) {
+        const uint32_t place = chosen_place(indexed, lookup, direct, i);
+        uint8_t *inside = indexed->data + place * size;
+        uint8_t *outside = other->data + at.offset * size;
+        const uint8_t *from = is_read ? inside : outside;
+        uint8_t *to = is_read ? outside : inside;
+        if (kind == ADD) {
+            for (uint32_t left = count; left > 0; left--) {
+                etd_put_number(indexed, place + sides[0].offset,
+                               etd_load_number(other, at.offset + sides[1].offset), true);
+                etd_walk_next(&sides[0]);
+                etd_walk_next(&sides[1]);
+            }
+        } else if (is_run && bytes == sizeof(uint32_t)) {
+            memmove(to, from, sizeof(uint32_t)); /* without a call */
+        } else if (is_run && bytes == 1) {
+            *to = *from;
+        } else if (is_run) {
+            memmove(to, from, bytes);
+        } else {
+            etd_copy_strided(from, to, size, loops, depth);
+        }
+        etd_walk_next(&at);
+    }
 }
 
 /* index(self, indices[], *, out) */
@@ -480,14 +525,7 @@ static const char *index_tensor(const etd_call *call) {
     if (!plan_result(self, &lookup) || !etd_resize(out, lookup.result.sizes, lookup.result.ndim)) {
         return "invalid output size";
     }
-    const uint32_t size = etd_element_size(self->dtype);
-    etd_walk to = {0};
-    etd_walk_add_dims(&to, out, out->ndim);
-    for (uint32_t left = etd_numel(out); left > 0; left--) {
-        const uint32_t place = next_place(self, &lookup);
-        memmove(out->data + to.offset * size, self->data + place * size, size);
-        etd_walk_next(&to);
-    }
+    transfer(self, &lookup, out, out->strides, READ);
     return NULL;
 }
 
@@ -519,14 +557,7 @@ static const char *put_values(const etd_call *call, const etd_tensor *self, etd_
     if (out->data != self->data) {
         etd_copy_in_order(self, out);
     }
-    etd_walk from = {0};
-    for (uint32_t d = 0; d < lookup.result.ndim; d++) {
-        etd_walk_add(&from, lookup.result.sizes[d], strides[d]);
-    }
-    for (uint32_t left = etd_numel(&lookup.result); left > 0; left--) {
-        etd_put_number(out, next_place(out, &lookup), etd_load_number(values, from.offset), accumulate);
-        etd_walk_next(&from);
-    }
+    transfer(out, &lookup, values, strides, accumulate ? ADD : WRITE);
     return NULL;
 }
 
@@ -545,11 +576,8 @@ static const char *masked_fill(const etd_call *call) {
     const etd_tensor *self = etd_arg_tensor(call, 0);
     const etd_tensor *mask = etd_arg_tensor(call, 1);
     etd_tensor *out = etd_arg_out(call, 3);
-    int32_t strides[2][ETD_MAX_DIMS];
     etd_number value;
-    etd_walk from = {0};
-    etd_walk at = {0};
-    etd_walk to = {0};
+    _Alignas(8) uint8_t element[8];
     if (!etd_is_numeric(self) || !etd_is_type(out, self->dtype) || !etd_is_type(mask, ETD_BOOL)) {
         return "invalid type of input, mask or output";
     }
@@ -559,20 +587,10 @@ static const char *masked_fill(const etd_call *call) {
     if (!etd_resize_broadcast(out, self, mask)) {
         return "inputs do not broadcast to the output";
     }
-    (void)etd_broadcast_strides(self, out, strides[0]);
-    (void)etd_broadcast_strides(mask, out, strides[1]);
-    for (uint32_t d = 0; d < out->ndim; d++) {
-        etd_walk_add(&from, out->sizes[d], strides[0][d]);
-        etd_walk_add(&at, out->sizes[d], strides[1][d]);
-    }
-    etd_walk_add_dims(&to, out, out->ndim);
-    for (uint32_t left = etd_numel(out); left > 0; left--) {
-        const bool filled = mask->data[at.offset] != 0;
-        etd_store_number(out, to.offset, filled ? value : etd_load_number(self, from.offset));
-        etd_walk_next(&from);
-        etd_walk_next(&at);
-        etd_walk_next(&to);
-    }
+    const etd_tensor filling = {.data = element, .dtype = out->dtype};
+    etd_store_number(&filling, 0, value);
+    (void)etd_assign(self, out);
+    etd_put_where(&filling, mask, out);
     return NULL;
 }
 

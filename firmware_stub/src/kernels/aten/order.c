@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Order of elements: argmax and argmin, sort and topk. */
 #include <math.h>
+#include <string.h>
 
 #include "../kernels.h"
 #include "../support/number.h"
@@ -22,39 +23,12 @@ static bool is_smaller(etd_number a, etd_number b) {
 /* Returns true if a comes before b. */
 typedef bool (*etd_prefer_fn)(etd_number a, etd_number b);
 
-static bool is_smaller_or_nan(etd_number a, etd_number b) {
-    if (a.is_real && isnan(b.real)) {
-        return false;
-    }
-    return is_smaller(a, b) || (a.is_real && isnan(a.real));
-}
-
-/* Returns the first element of one reduction in the given order, and its index. */
-static etd_number find_first(etd_reduction *reduction, etd_prefer_fn prefers, int64_t *index) {
+/* Finds the first largest or smallest element of each reduction: its index within the reduction, and its
+ * value unless `values` is NULL. */
+static const char *find(etd_reduction *reduction, etd_tensor *values, etd_tensor *indices, bool is_largest) {
     const etd_tensor *input = reduction->input;
-    const uint32_t start = reduction->from.offset;
-    if (input->dtype == ETD_FLOAT) { /* the usual type */
-        const etd_extreme extreme =
-            etd_find_extreme(reduction, etd_floats(input) + start, prefers == is_larger);
-        *index = extreme.index;
-        return (etd_number){.is_real = true, .real = (double)extreme.value};
-    }
-    etd_number best = etd_load_number(input, start);
-    for (uint32_t k = 0; k < reduction->count; k++) {
-        const etd_number x = etd_load_number(input, start + reduction->over.offset);
-        if (prefers(x, best)) {
-            best = x;
-            *index = k;
-        }
-        etd_walk_next(&reduction->over);
-    }
-    return best;
-}
-
-/* Finds the first element of each reduction in the given order: its index within the reduction, and its value
- * unless `values` is NULL. */
-static const char *find(etd_reduction *reduction, etd_tensor *values, etd_tensor *indices,
-                        etd_prefer_fn prefers) {
+    const uint32_t size = etd_element_size(input->dtype);
+    int64_t *index = (int64_t *)(void *)indices->data;
     etd_walk to_index = {0};
     etd_walk to_value = {0};
     if (!etd_plan_reduction(reduction, indices) || (values != NULL && !etd_resize_like(values, indices))) {
@@ -65,21 +39,20 @@ static const char *find(etd_reduction *reduction, etd_tensor *values, etd_tensor
         etd_walk_add_dims(&to_value, values, values->ndim);
     }
     for (uint32_t left = etd_numel(indices); left > 0; left--) {
-        etd_number index = {0};
-        const etd_number best = find_first(reduction, prefers, &index.integer);
-        etd_store_number(indices, to_index.offset, index);
+        const etd_extreme extreme = etd_find_extreme(reduction, is_largest);
+        index[to_index.offset] = extreme.index;
         if (values != NULL) {
-            etd_store_number(values, to_value.offset, best);
+            memmove(values->data + to_value.offset * size, input->data + extreme.place * size, size);
+            etd_walk_next(&to_value);
         }
         etd_walk_next(&reduction->from);
         etd_walk_next(&to_index);
-        etd_walk_next(&to_value);
     }
     return NULL;
 }
 
 /* (input, dim, keepdim, *, [values,] indices). With values, dim is required. */
-static const char *run_find(const etd_call *call, bool with_values, etd_prefer_fn prefers) {
+static const char *run_find(const etd_call *call, bool with_values, bool is_largest) {
     etd_reduction reduction = {.input = etd_arg_tensor(call, 0)};
     etd_tensor *values = with_values ? etd_arg_out(call, 3) : NULL;
     etd_tensor *indices = etd_arg_out(call, with_values ? 4 : 3);
@@ -91,27 +64,27 @@ static const char *run_find(const etd_call *call, bool with_values, etd_prefer_f
         !etd_arg_reduced(call, 1, &reduction) || !etd_arg_bool(call, 2, &reduction.keepdim)) {
         return "invalid dim or keepdim";
     }
-    return find(&reduction, values, indices, prefers);
+    return find(&reduction, values, indices, is_largest);
 }
 
 /* argmax(input, dim?, keepdim, *, out) */
 static const char *argmax(const etd_call *call) {
-    return run_find(call, false, is_larger);
+    return run_find(call, false, true);
 }
 
 /* argmin(input, dim?, keepdim, *, out) */
 static const char *argmin(const etd_call *call) {
-    return run_find(call, false, is_smaller_or_nan);
+    return run_find(call, false, false);
 }
 
 /* max.dim_max(input, dim, keepdim, *, max, max_values): max_values are the indices */
 static const char *max_of_dim(const etd_call *call) {
-    return run_find(call, true, is_larger);
+    return run_find(call, true, true);
 }
 
 /* min.dim_min(input, dim, keepdim, *, min, min_indices) */
 static const char *min_of_dim(const etd_call *call) {
-    return run_find(call, true, is_smaller_or_nan);
+    return run_find(call, true, false);
 }
 
 /* One line of the input and its outputs. Sorting uses the output for indices as its only memory. */

@@ -10,6 +10,9 @@
 #define STEPS 256.0f
 #define OUTPUT_ZERO_POINT (-128)
 
+/* Added to a small number, it leaves the nearest integer in the low bits, ties to even. */
+#define ROUND 12582912.0f
+
 /* Integer bits of CMSIS-NN's input to exp. */
 #define INPUT_INTEGER_BITS 5
 
@@ -24,20 +27,49 @@ static float dequantize(const etd_softmax *softmax, int8_t x) {
     return (float)(x - softmax->zero_point) * softmax->scale;
 }
 
+/* A float and its bits. */
+typedef union {
+    float real;
+    uint32_t bits;
+} etd_bits;
+
+/* Returns exp(x) for x <= 0, as precise as expf: 2^n * exp(r), with r within log(2) / 2 and the polynomial of
+ * Cephes. What is below 2^-126 is 0. */
+static float exponential(float x) {
+    static const float factors[] = {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+                                    5.0000001201e-1f};
+    if (x < -87.0f) {
+        return 0.0f;
+    }
+    const etd_bits steps = {.real = x * 1.44269504089f + ROUND};
+    const float n = steps.real - ROUND;
+    const float r = x - n * 0.693359375f + n * 2.12194440e-4f; /* log(2) in two parts */
+    float sum = 1.9875691500e-4f;
+    for (uint32_t i = 0; i < sizeof factors / sizeof factors[0]; i++) {
+        sum = sum * r + factors[i];
+    }
+    etd_bits power = {.real = sum * (r * r) + r + 1.0f};
+    power.bits += steps.bits << 23;
+    return power.real;
+}
+
 /* Computes one line. Exponentials are computed twice, because storing them would need memory. */
 static void softmax_line(const etd_softmax *softmax, const int8_t *x, int8_t *y) {
-    int8_t largest = x[0];
-    for (uint32_t i = 1; i < softmax->length; i++) {
-        largest = x[i * softmax->step] > largest ? x[i * softmax->step] : largest;
+    const uint32_t end = softmax->length * softmax->step;
+    int32_t largest = INT8_MIN;
+    for (uint32_t i = 0; i < end; i += softmax->step) {
+        largest = x[i] > largest ? x[i] : largest;
     }
-    const float max = dequantize(softmax, largest);
+    const float max = dequantize(softmax, (int8_t)largest);
     float sum = 0.0f;
-    for (uint32_t i = 0; i < softmax->length; i++) {
-        sum += expf(dequantize(softmax, x[i * softmax->step]) - max);
+    for (uint32_t i = 0; i < end; i += softmax->step) {
+        sum += exponential(dequantize(softmax, x[i]) - max);
     }
-    for (uint32_t i = 0; i < softmax->length; i++) {
-        float probability = expf(dequantize(softmax, x[i * softmax->step]) - max) / sum;
-        y[i * softmax->step] = etd_quantize(probability * STEPS, OUTPUT_ZERO_POINT, INT8_MIN, INT8_MAX);
+    for (uint32_t i = 0; i < end; i += softmax->step) {
+        const float probability = exponential(dequantize(softmax, x[i]) - max) / sum;
+        const etd_bits rounded = {.real = probability * STEPS + ROUND};
+        const int32_t steps = (int32_t)(rounded.bits & 0xFFFFu);
+        y[i] = (int8_t)(steps > UINT8_MAX ? INT8_MAX : steps + OUTPUT_ZERO_POINT);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "elementwise.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "int8_pairs.h"
 #include "walk.h"
@@ -96,6 +97,33 @@ void etd_run_lines(const etd_tensor *a, const etd_tensor *b, etd_tensor *out, et
         compute(line, context);
         next_line(&broadcast);
     }
+}
+
+/* Puts elements of `a` where `b` holds. The context are the types of `a` and of the output. */
+static void put_line(const etd_line *line, const void *context) {
+    const uint8_t *types = context;
+    const etd_tensor from = {.data = (uint8_t *)line->a, .dtype = types[0]};
+    const etd_tensor to = {.data = line->out, .dtype = types[1]};
+    const uint32_t size = etd_element_size(types[1]);
+    for (uint32_t i = 0; i < line->count; i++) {
+        if (line->b[i * line->b_step] == 0) {
+            continue;
+        }
+        const uint32_t from_place = i * line->a_step;
+        const uint32_t to_place = i * line->out_step;
+        if (types[0] != types[1]) {
+            etd_store_number(&to, to_place, etd_load_number(&from, from_place));
+        } else if (size == sizeof(uint32_t)) {
+            ((uint32_t *)(void *)to.data)[to_place] = ((const uint32_t *)(const void *)from.data)[from_place];
+        } else {
+            memmove(to.data + to_place * size, from.data + from_place * size, size);
+        }
+    }
+}
+
+void etd_put_where(const etd_tensor *from, const etd_tensor *mask, etd_tensor *out) {
+    const uint8_t types[] = {from->dtype, out->dtype};
+    etd_run_lines(from, mask, out, put_line, types);
 }
 
 /* As etd_run_lines, for operands of other types than that of the computation: a few elements at a time are

@@ -30,6 +30,10 @@ typedef void (*etd_line_fn)(const etd_line *line, const void *context);
 void etd_run_lines(const etd_tensor *a, const etd_tensor *b, etd_tensor *out, etd_line_fn compute,
                    const void *context);
 
+/* Copies and converts what `from` has where the mask holds to the same indexes of the output. Both broadcast
+ * to the output; the mask is bool or uint8. */
+void etd_put_where(const etd_tensor *from, const etd_tensor *mask, etd_tensor *out);
+
 /* Defines an etd_line_fn: `expression` computes an element from a, b (both of `type`) and alpha. Each has its
  * own loop, because on a CPU with an FPU a call per element would cost more than the arithmetic. */
 #define ETD_LINE_FN(name, type, expression) ETD_LINE_FN_TO(name, type, type, expression)

@@ -207,11 +207,17 @@ bool etd_is_index(const etd_tensor *tensor) {
     return etd_is_type(tensor, ETD_LONG) || etd_is_type(tensor, ETD_INT);
 }
 
+/* Returns an element of a tensor that can hold indexes. */
+static int64_t load_index(const etd_tensor *tensor, uint32_t place) {
+    const void *data = tensor->data;
+    return tensor->dtype == ETD_INT ? ((const int32_t *)data)[place] : ((const int64_t *)data)[place];
+}
+
 bool etd_are_within(const etd_tensor *tensor, int64_t least, int64_t end) {
     const uint32_t count = etd_numel(tensor);
     for (uint32_t i = 0; i < count; i++) { /* in the order of memory */
-        const int64_t integer = etd_load_number(tensor, i).integer;
-        if (integer < least || integer >= end) {
+        const int64_t integer = load_index(tensor, i);
+        if ((uint64_t)integer - (uint64_t)least >= (uint64_t)end - (uint64_t)least) {
             return false;
         }
     }
@@ -219,9 +225,9 @@ bool etd_are_within(const etd_tensor *tensor, int64_t least, int64_t end) {
 }
 
 uint32_t etd_load_index(const etd_tensor *tensor, uint32_t place, int32_t size) {
-    const int64_t index = etd_load_number(tensor, place).integer;
-    const int64_t from_start = index < 0 ? index + size : index;
-    return from_start >= 0 && from_start < size ? (uint32_t)from_start : 0u;
+    const int64_t index = load_index(tensor, place);
+    const uint32_t from_start = (uint32_t)index + (index < 0 ? (uint32_t)size : 0u);
+    return (int32_t)index == index && from_start < (uint32_t)size ? from_start : 0u;
 }
 
 bool etd_assign(const etd_tensor *from, etd_tensor *to) {

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "moments.h"
+#include "number.h"
 
 static void reduce_all(etd_reduction *reduction) {
     reduction->reduced = (1u << reduction->input->ndim) - 1u;
@@ -48,18 +49,58 @@ bool etd_plan_reduction(etd_reduction *reduction, etd_tensor *out) {
     return etd_resize(out, sizes, dim);
 }
 
-etd_extreme etd_find_extreme(etd_reduction *reduction, const float *x, bool is_largest) {
+etd_extreme etd_find_extreme(etd_reduction *reduction, bool is_largest) {
+    const etd_tensor *input = reduction->input;
     const etd_walk_run line = etd_innermost(&reduction->over);
-    etd_extreme extreme = {*x, 0};
-    for (uint32_t index = 0; index < reduction->count; etd_walk_next_line(&reduction->over)) {
-        const float *at = x + reduction->over.offset;
-        for (const uint32_t end = index + line.count; index < end; index++) {
+    const bool is_float = input->dtype == ETD_FLOAT; /* the usual type */
+    const uint32_t start = reduction->from.offset;
+    float value = is_float ? etd_floats(input)[start] : 0.0f;
+    double real = 0.0;
+    int64_t integer = 0;
+    etd_extreme extreme = {0, start};
+    etd_numbers numbers;
+    for (uint32_t index = 0; index < reduction->count;) {
+        const uint32_t end = index + line.count;
+        uint32_t place = start + reduction->over.offset;
+        const float *at = etd_floats(input) + place;
+        for (; is_float && index < end; index++) {
             const float next = *at;
-            const bool is_beyond = is_largest ? next > extreme.value : next < extreme.value;
-            if (is_beyond || (isnan(next) && !isnan(extreme.value))) {
-                extreme = (etd_extreme){next, index};
+            if ((is_largest ? next > value : next < value) || (isnan(next) && !isnan(value))) {
+                value = next;
+                extreme = (etd_extreme){index, (uint32_t)(at - etd_floats(input))};
             }
             at += line.stride;
+        }
+        while (index < end) {
+            etd_load_numbers(input, place, line.stride, end - index, &numbers);
+            uint32_t found = index == 0 ? 0 : UINT32_MAX;
+            if (numbers.is_real) {
+                real = index == 0 ? numbers.as.reals[0] : real;
+                for (uint32_t i = 0; i < numbers.count; i++) {
+                    const double next = numbers.as.reals[i];
+                    if ((is_largest ? next > real : next < real) || (isnan(next) && !isnan(real))) {
+                        real = next;
+                        found = i;
+                    }
+                }
+            } else {
+                integer = index == 0 ? numbers.as.integers[0] : integer;
+                for (uint32_t i = 0; i < numbers.count; i++) {
+                    const int64_t next = numbers.as.integers[i];
+                    if (is_largest ? next > integer : next < integer) {
+                        integer = next;
+                        found = i;
+                    }
+                }
+            }
+            if (found != UINT32_MAX) {
+                extreme = (etd_extreme){index + found, place + found * (uint32_t)line.stride};
+            }
+            index += numbers.count;
+            place += numbers.count * (uint32_t)line.stride;
+        }
+        if (line.count != reduction->count) {
+            etd_walk_next_line(&reduction->over);
         }
     }
     return extreme;

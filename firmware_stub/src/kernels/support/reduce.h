@@ -22,14 +22,14 @@ bool etd_arg_reduced(const etd_call *call, uint32_t i, etd_reduction *reduction)
 /* Resizes the output and plans the walks. Returns false if the output cannot have the sizes. */
 bool etd_plan_reduction(etd_reduction *reduction, etd_tensor *out);
 
-/* An element of a reduction, and its index there. */
+/* An element of a reduction. */
 typedef struct {
-    float value;
-    uint32_t index;
+    uint32_t index; /* in the reduction */
+    uint32_t place; /* in the input */
 } etd_extreme;
 
-/* Returns the first largest or smallest element of a reduction of float32, which begins at x. NaN is both. */
-etd_extreme etd_find_extreme(etd_reduction *reduction, const float *x, bool is_largest);
+/* Returns the first largest or smallest element of the reduction at `from`; NaN is both. */
+etd_extreme etd_find_extreme(etd_reduction *reduction, bool is_largest);
 
 /* Computes (input, dim?, keepdim, dtype?, *, out) of float32. If `average`, each sum is divided by the number
  * of its elements. */

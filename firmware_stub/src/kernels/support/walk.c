@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "strided_copy.h"
 
 void etd_walk_add(etd_walk *walk, int32_t size, int32_t stride) {
     if (size == 1) {
@@ -108,10 +107,8 @@ static uint32_t add_loop(etd_copy_loop *loops, uint32_t count, etd_copy_loop loo
     return count + 1;
 }
 
-/* Divides two walks over as many elements into loops that both have in common, the innermost first. Returns
- * their number, or UINT32_MAX if sizes such as 2 * 3 and 3 * 2 have none. */
-static uint32_t find_common_loops(const etd_walk *from_walk, const etd_walk *to_walk,
-                                  etd_copy_loop loops[ETD_COPY_LOOPS]) {
+uint32_t etd_common_loops(const etd_walk *from_walk, const etd_walk *to_walk,
+                          etd_copy_loop loops[ETD_COPY_LOOPS]) {
     etd_rest from = {from_walk->ndim, 1, 0};
     etd_rest to = {to_walk->ndim, 1, 0};
     uint32_t count = 0;
@@ -140,7 +137,7 @@ void etd_copy_along(const etd_tensor *from, etd_walk *from_walk, etd_tensor *to,
         return;
     }
     const uint32_t size = to->nbytes / etd_numel(to);
-    const uint32_t loop_count = find_common_loops(from_walk, to_walk, loops);
+    const uint32_t loop_count = etd_common_loops(from_walk, to_walk, loops);
     if (loop_count != UINT32_MAX) {
         etd_copy_strided(from->data + from_walk->offset * size, to->data + to_walk->offset * size, size,
                          loops, loop_count);

@@ -3,7 +3,7 @@
 #ifndef ETD_WALK_H
 #define ETD_WALK_H
 
-#include "etd_runtime.h"
+#include "strided_copy.h"
 
 /* A walk over dimensions; the last one added changes fastest. It restarts after its last element. Without
  * dimensions it has one element. Initialize with {0}. */
@@ -72,6 +72,11 @@ bool etd_broadcast_strides(const etd_tensor *tensor, const etd_tensor *out, int3
 
 /* Returns a walk over a tensor that broadcasts to the sizes of `shape`, in the order of their indexes. */
 etd_walk etd_walk_broadcast(const etd_tensor *tensor, const etd_tensor *shape);
+
+/* Divides two walks over as many elements into loops that both have in common, the innermost first. Returns
+ * their number, or UINT32_MAX if sizes such as 2 * 3 and 3 * 2 have none. */
+uint32_t etd_common_loops(const etd_walk *from_walk, const etd_walk *to_walk,
+                          etd_copy_loop loops[ETD_COPY_LOOPS]);
 
 /* Copies elements from the positions of one walk to those of the other. Both must have the same number of
  * elements; their state is undefined afterwards. Elements adjacent in both are copied together. */
