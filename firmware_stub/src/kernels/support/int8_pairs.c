@@ -184,7 +184,7 @@ void etd_multiply_int8s(const etd_line *line, const void *context) {
 
 #if ETD_MVE
 /* Computes what is left but for a few, where steps are 0 or 1. */
-static void choose_sixteens(etd_int8_cursor *at, const etd_line *line, bool is_larger) {
+static ETD_INLINE void choose_sixteens(etd_int8_cursor *at, const etd_line *line, bool is_larger) {
     if (line->a_step > 1 || line->b_step > 1) {
         return;
     }

@@ -65,7 +65,7 @@ etd_extreme etd_find_extreme(etd_reduction *reduction, bool is_largest) {
         const float *at = etd_floats(input) + place;
         for (; is_float && index < end; index++) {
             const float next = *at;
-            if ((is_largest ? next > value : next < value) || (isnan(next) && !isnan(value))) {
+            if ((is_largest ? !(next <= value) : !(next >= value)) && !isnan(value)) { /* beyond, or NaN */
                 value = next;
                 extreme = (etd_extreme){index, (uint32_t)(at - etd_floats(input))};
             }
@@ -78,7 +78,7 @@ etd_extreme etd_find_extreme(etd_reduction *reduction, bool is_largest) {
                 real = index == 0 ? numbers.as.reals[0] : real;
                 for (uint32_t i = 0; i < numbers.count; i++) {
                     const double next = numbers.as.reals[i];
-                    if ((is_largest ? next > real : next < real) || (isnan(next) && !isnan(real))) {
+                    if ((is_largest ? !(next <= real) : !(next >= real)) && !isnan(real)) {
                         real = next;
                         found = i;
                     }
