@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from harness import Region
@@ -41,6 +41,8 @@ generated = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+
+fewer = settings(generated, max_examples=examples(12))
 
 
 @pytest.fixture(scope="module", params=sampled(CORES))
@@ -90,6 +92,65 @@ def test_conv2d(board, etstub, seed, conv, channels, offset, extreme, room) -> N
     )
     rest = w, bias, *window, offset, *stage
     compare(board, etstub, "cortex_m::quantized_conv2d.out", Tensor(x, NHWC), *rest, *outs)
+
+
+@fewer
+@given(
+    seed=seeds,
+    conv=convolutions(),
+    groups=st.integers(1, 4),
+    channels=st.integers(1, 9),
+    offset=input_offsets,
+    extreme=extremes,
+    transposed=st.booleans(),
+    order=st.sampled_from([NHWC, NHWC, NCHW]),
+)
+def test_groups_and_transposed(
+    board, etstub, seed, conv, groups, channels, offset, extreme, transposed, order
+) -> None:
+    x, size, (stride, pad, dilation) = conv
+    if not transposed:
+        x, channels = x.repeat(groups, 1), channels * groups
+    per_group = x.shape[1] if transposed else x.shape[1] // groups
+    bias, stage = output_stage(seed, channels, prod(size) * per_group, extreme)
+    w = weights(seed, channels, *size, per_group)
+    scratch = Out([2 * prod(size) * x.shape[1]], np.uint8)
+    if transposed:
+        spans = zip(x.shape[2:], stride, pad, dilation, size, strict=True)
+        area = [(a - 1) * s - 2 * p + d * (k - 1) + 1 for a, s, p, d, k in spans]
+        assume(min(area) > 0)
+        out = Out([x.shape[0], channels, *area], np.int8, order)
+        rest = [stride, pad, [0, 0], dilation, offset, *stage, scratch, Out([0], np.uint8), out]
+        operator = "cortex_m::quantized_transpose_conv2d.out"
+    else:
+        window = [stride, pad, dilation]
+        out = Out(output_shape(x, size, window, channels), np.int8, order)
+        rest = [*window, offset, *stage, scratch, out]
+        operator = "cortex_m::quantized_conv2d.out"
+    compare(board, etstub, operator, Tensor(x, order), w, bias, *rest)
+
+
+@fewer
+@given(
+    seed=seeds,
+    channels=st.integers(1, 21),
+    area=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    size=st.integers(1, 3),
+    stride=st.integers(1, 3),
+    limits=st.tuples(st.integers(-128, 0), st.integers(1, 127)),
+    order=st.sampled_from([NHWC, NHWC, NCHW]),
+)
+def test_pools(board, etstub, seed, channels, area, size, stride, limits, order) -> None:
+    x, pad = Tensor(int8s(seed, 1, channels, *area), order), size // 2
+    sizes = [(a + 2 * pad - size) // stride + 1 for a in area]
+    assume(min(sizes) > 0)
+    window = [[size, size], [stride, stride], [pad, pad]]
+    for name, rest in (
+        ("max", [[1, 1], False, 3, 3, *limits]),
+        ("avg", [False, 3, 1 << 30, -2, None]),
+    ):
+        out = Out([1, channels, *sizes], np.int8, order)
+        compare(board, etstub, f"cortex_m::quantized_{name}_pool2d.out", x, *window, *rest, out)
 
 
 @generated
