@@ -376,14 +376,20 @@ class StepRecord(_ResultRecord, frozen=True):
     reference: tuple[str, ...] = ()
 
 
+ACCURACY_METRICS: Final = ("top1", "auc", "mean_error", "rms_error", "max_error")
+
+_LARGEST_FLOAT32: Final = 2.0**128 - 2.0**104
+
+
 class AccuracyRecord(_ResultRecord, frozen=True):
     """How right a model is over the samples of a file (docs/accuracy.md).
 
     ``ran`` of ``samples`` gave outputs; ``failures`` counts the others by their reason. Outputs of
     ``not_numbers`` samples are infinite or no number. ``top1`` is the share of samples whose label
-    is the largest output, ``auc`` the probability that an anomaly scores above another sample; the
-    errors are over all elements of all outputs. Metrics that the file is not for are null;
-    ``unknown`` says why one that it is for is null, too.
+    is the largest output, ``auc`` the probability that an anomaly scores above another sample by
+    ``score``: "output", "class 1 - class 0" or "reconstruction error"; the errors are over all
+    elements of all outputs. Metrics that the file is not for are null; ``unknown`` says why those
+    of ``unknown_metrics``, which it is for, are null, too.
     """
 
     file: str
@@ -395,16 +401,26 @@ class AccuracyRecord(_ResultRecord, frozen=True):
     mean_error: float | None = None
     rms_error: float | None = None
     max_error: float | None = None
+    score: str = ""
     not_numbers: int = 0
     failures: dict[str, int] = {}
     unknown: str = ""
+    unknown_metrics: tuple[str, ...] = ()
 
     @property
     def losses(self) -> dict[str, float]:
-        """Its metrics by name, the larger the worse: wrong shares, and errors; known ones."""
-        shares = {"top1": self.top1, "auc": self.auc}
-        found = {f"1 - {name}": 1 - share for name, share in shares.items() if share is not None}
-        errors = {name: getattr(self, name) for name in ("mean_error", "rms_error", "max_error")}
+        """Its metrics by name, the larger the worse: wrong shares, and errors.
+
+        Those of outputs that are not numbers are the worst there are, in float32.
+        """
+        worst = dict.fromkeys(self.unknown_metrics, _LARGEST_FLOAT32)
+        errors = {name: worst.get(name, getattr(self, name)) for name in ACCURACY_METRICS}
+        shares = {name: errors.pop(name) for name in ("top1", "auc")}
+        found = {
+            f"1 - {name}": 1.0 if name in worst else 1 - share
+            for name, share in shares.items()
+            if share is not None
+        }
         return found | {name: error for name, error in errors.items() if error is not None}
 
 

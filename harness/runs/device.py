@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from harness.decode.device_log import (
     write_counts,
 )
 from harness.decode.ed00_writer import LeftOut, left_out, write_ed00
+from harness.decode.program import Dynamism, Method, Tensor
 from harness.decode.pte import TestSet
 from harness.errors import (
     DeviceRefusedError,
@@ -36,7 +37,7 @@ from harness.errors import (
 )
 from harness.flash.plan import Stages
 from harness.link.exchange import Progress
-from harness.link.messages import CounterList, TargetInfo
+from harness.link.messages import CounterList, TargetInfo, TensorInfo
 from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import Region, Status
@@ -71,10 +72,6 @@ from harness.runs.directory import (
 )
 from harness.runs.request import RunRequest
 from harness.runs.source import counts_of, read_npy, read_trace
-
-if TYPE_CHECKING:
-    from harness.link.messages import TensorInfo
-
 
 _log = logging.getLogger(__name__)
 
@@ -135,6 +132,30 @@ def dtype_of(scalar_type: int) -> np.dtype[Any]:
     if scalar_type not in NUMPY_TYPES:
         raise TargetError(f"the model has a tensor of {type_name(scalar_type)}: unsupported type")
     return little_endian(NUMPY_TYPES[scalar_type])
+
+
+def declared_tensors(method: Method, numbers: Sequence[int]) -> list[TensorInfo] | None:
+    """Describe inputs or outputs of a program's method; None if one is no tensor of a known type.
+
+    Args:
+        method: The method.
+        numbers: Numbers of its values, such as ``method.inputs``.
+    """
+    infos = []
+    for value in (method.values[number] for number in numbers):
+        size = stored_bytes(value.scalar_type, value.sizes) if isinstance(value, Tensor) else None
+        if not isinstance(value, Tensor) or size is None:
+            return None
+        infos.append(
+            TensorInfo(
+                scalar_type=value.scalar_type,
+                dynamic=value.dynamism != Dynamism.STATIC,
+                nbytes=size,
+                sizes=tuple(value.sizes),
+                dim_order=tuple(value.dim_order),
+            )
+        )
+    return infos
 
 
 def read_inputs(paths: Sequence[Path], wanted: Sequence[TensorInfo], seed: int) -> list[np.ndarray]:

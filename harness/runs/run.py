@@ -23,6 +23,7 @@ from harness.config.board import Board, SerialTarget, load_board
 from harness.config.unit import UsbPort
 from harness.decode.pte import ModelFile, TestSet
 from harness.errors import (
+    DeviceRefusedError,
     HarnessError,
     HostError,
     InfrastructureError,
@@ -43,7 +44,14 @@ from harness.link.transfers import LogChunks
 from harness.link.wire import Region
 from harness.plugins import DATASETS, LIVE, TARGETS, load_extension, load_plugin
 from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
-from harness.records.result import Failure, Result, TensorRecord, TestSetRecord, now_utc
+from harness.records.result import (
+    AccuracyRecord,
+    Failure,
+    Result,
+    TensorRecord,
+    TestSetRecord,
+    now_utc,
+)
 from harness.records.trace import Ping, Trace
 from harness.records.verdict import Verdict
 from harness.runs.baseline import (
@@ -644,7 +652,8 @@ class BoardRun(RunRecorder):
                 explained, completed = error, None
                 if crashes := postmortems():
                     explained, completed = crashes.explain(error, session, board, self.directory)
-                self.update(runs_completed=completed or 0)
+                if self.result.trace is None:  # else the executions of the log are complete
+                    self.update(runs_completed=completed or 0)
                 raise explained from error
             finally:
                 self.update(link=session.statistics.as_dict())
@@ -757,7 +766,8 @@ class BoardRun(RunRecorder):
         )
         self._set_inputs(device, loaded)
         others: list[bytes] = []
-        passes = device.passes
+        passes, deadline_s = device.passes, plan.board.deadlines.execute_s
+        samples = (session, loaded, deadline_s, plan.stages, self._record_accuracy)
         try:
             # The first pass runs last, so that the device keeps its trace.
             for number, group in enumerate(passes.groups[1:], 2):
@@ -777,6 +787,9 @@ class BoardRun(RunRecorder):
             done, wanted = self.result.runs_completed, plan.request.runs
             text = f"{done} of {wanted} executions completed{ended}"
             raise type(interrupt)(text) from None
+        except DeviceRefusedError as error:
+            self._skip_sample(error, samples)
+            return self._measure(device)
         outputs = []
         for index, declared in enumerate(loaded.outputs):
             tensor = session.output_info(index, declared)
@@ -786,11 +799,20 @@ class BoardRun(RunRecorder):
             self.update(model=replace(self.result.model, outputs=tuple(outputs)))
         trace = self._pull(device, others, outcome, partial(plan.stages, "pulling"))
         if plan.dataset is not None:
-            plan.dataset.run(
-                *(session, loaded, self.directory, plan.board.deadlines.execute_s, plan.stages),
-                lambda accuracy: self.update(accuracy=accuracy),
-            )
+            plan.dataset.run(*samples, self.directory)
         return trace
+
+    def _skip_sample(self, refusal: DeviceRefusedError, samples: tuple[Any, ...]) -> None:
+        """Choose another sample for the log; raise the refusal if it is not of a sample."""
+        if self.plan.dataset is None:
+            raise refusal
+        if self.plan.meter is not None:
+            self.plan.meter.stop()
+        self.plan.dataset.skip(refusal, *samples)
+        (self.directory.path / PARTIAL).unlink(missing_ok=True)
+
+    def _record_accuracy(self, accuracy: AccuracyRecord) -> None:
+        self.update(accuracy=accuracy)
 
     def _keep_partial(
         self, device: ConnectedDevice, others: list[bytes], outcome: RunOutcome, progress: Progress

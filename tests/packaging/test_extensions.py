@@ -149,6 +149,21 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "--values is not supported by this installation\n  try: install etdump-harness with "
             "its extension inspector",
         ),
+        (
+            ("run", "--model", "kws_int8", "--board", "native", "--dataset", "kws"),
+            "--dataset is not supported by this installation\n  try: install etdump-harness with "
+            "its extension dataset",
+        ),
+        (
+            ("run", "--model", "kws_int8", "--board", "native", "--steps", "steps"),
+            "--steps and --state are not supported by this installation\n  try: install "
+            "etdump-harness with its extension state",
+        ),
+        (
+            ("run", "--model", "kws_int8", "--board", "native", "--state", "reset"),
+            "--steps and --state are not supported by this installation\n  try: install "
+            "etdump-harness with its extension state",
+        ),
         (("history", "list"), "unknown command 'history'"),
         (
             ("flash", "--board", "rpi-pico2", "--image", "firmware.bin", *PORT),

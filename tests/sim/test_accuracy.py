@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,10 @@ import numpy as np
 import pytest
 
 import harness
-from tests.conftest import FIXTURES, ROOT, CommandResult
+from tests.conftest import FIXTURES, NATIVE_PRESET, ROOT, CommandResult
+from tests.support.debugger import Debugger
+from tests.support.kernels import scalar
+from tests.support.programs import ProgramBuilder
 
 pytestmark = pytest.mark.sim
 Etharness = Callable[..., CommandResult]
@@ -124,6 +130,193 @@ def test_a_sample_that_fails_is_counted_and_the_others_run(
     assert etharness("check", str(run)).code == 1
 
 
+def operator(
+    path: Path, name: str, given: tuple[Any, Any], said: tuple[Any, Any], *more: object
+) -> Path:
+    """Write a program of one operator from its input to its output, each a shape and a type."""
+    program = ProgramBuilder([0, 512])
+    x = program.tensor(*given, memory=(1, 0))
+    y = program.tensor(*said, memory=(1, 256))
+    values = [scalar(program, value) for value in more]  # type: ignore[arg-type]
+    program.call(name, x, *values, y, overload="out")
+    path.write_bytes(program.finish(inputs=[x], outputs=[y]))
+    return path
+
+
+def test_two_elements_are_two_classes(etharness: Etharness, tmp_path: Path) -> None:
+    """Also if the input has two, which is then no reconstruction."""
+    model = operator(tmp_path / "two.pte", "aten::relu", ((1, 2), np.float32), ((1, 2), np.float32))
+    rng = np.random.default_rng(3)
+    x, labels = rng.standard_normal((20, 1, 2)).astype(np.float32), np.arange(20) % 2
+    scores = np.maximum(x, 0) @ np.float32([-1, 1])
+    pairs = [(a > b) + (a == b) / 2 for a in scores[labels == 1] for b in scores[labels == 0]]
+    words = ("run", "--board", "native", "--model", str(model), "--dataset")
+    file = samples(tmp_path / "auc.npz", inputs=x, labels=labels, metric="auc")
+    done = etharness(*words, str(file), "-o", str(tmp_path / "auc"))
+    assert done.code == 0, done.err
+    assert accuracy(tmp_path / "auc")["auc"] == pytest.approx(np.mean(pairs))
+    assert "accuracy: AUC by class 1 - class 0" in done.out
+    file = samples(tmp_path / "top1.npz", inputs=x, labels=labels)
+    assert etharness(*words, str(file), "-o", str(tmp_path / "top1")).code == 0
+    right = np.maximum(x, 0).reshape(20, 2).argmax(1) == labels
+    assert accuracy(tmp_path / "top1")["top1"] == right.mean()
+    assert accuracy(tmp_path / "top1")["auc"] is None
+
+
+def test_a_model_that_names_the_class_has_its_top1(etharness: Etharness, tmp_path: Path) -> None:
+    model = operator(
+        *(tmp_path / "am.pte", "aten::argmax", ((1, 5), np.float32), ((1,), np.int64), 1, False)
+    )
+    x, labels = np.eye(5, dtype=np.float32)[:, None], np.array([0, 1, 2, 3, 1])
+    file = samples(tmp_path / "x.npz", inputs=x, labels=labels)
+    run = tmp_path / "run"
+    words = ("--board", "native", "--model", str(model), "--dataset", str(file), "-o", str(run))
+    done = etharness("run", *words)
+    assert done.code == 0, done.err
+    assert accuracy(run)["top1"] == 0.8
+    assert np.load(run / "samples.npz")["predicted"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_integers_with_a_scale_are_for_float16_too(etharness: Etharness, tmp_path: Path) -> None:
+    model = operator(
+        *(tmp_path / "half.pte", "aten::relu", ((1, 4), np.float16), ((1, 4), np.float16))
+    )
+    stored = np.arange(-6, 6, dtype=np.int8).reshape(3, 4)
+    file = samples(
+        *(tmp_path / "x.npz",),
+        inputs=stored,
+        inputs_scale=0.5,
+        references=np.maximum(stored, 0).astype(np.float16) / 2,
+    )
+    words = ("--board", "native", "--model", str(model), "--dataset", str(file))
+    done = etharness("run", *words, "-o", str(tmp_path / "run"))
+    assert done.code == 0, done.err
+    assert accuracy(tmp_path / "run")["max_error"] == 0
+
+
+def test_outputs_of_another_size_than_their_references_are_failures(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    arrays, count = np.load(FIXTURES / "dynamic.npz"), 3
+    given = {f"inputs_{n}": np.stack([arrays[f"rows5.input{n}"]] * count) for n in range(2)}
+    said = {f"references_{n}": np.stack([arrays[f"rows5.output{n}"]] * count) for n in range(4)}
+    words = ("run", "--board", "native", "--model", "dynamic", "--dataset")
+    file = samples(tmp_path / "x.npz", **given, **said)
+    assert etharness(*words, str(file), "-o", str(tmp_path / "right")).code == 0
+    assert accuracy(tmp_path / "right")["max_error"] < 1e-4
+    said["references_3"] = np.stack([arrays["rows2.output3"]] * count)
+    file = samples(tmp_path / "y.npz", **given, **said)
+    done = etharness(*words, str(file), "-o", str(tmp_path / "wrong"))
+    assert done.code == 1, done.out + done.err
+    found = accuracy(tmp_path / "wrong")
+    assert (found["ran"], found["max_error"]) == (0, None)
+    assert found["failures"] == {"output 3 is [5, 3], its reference [2, 3]": count}
+
+
+@pytest.mark.parametrize("options", [(), ("--stream", "--runs", "3")], ids=str)
+def test_the_log_is_of_the_first_sample_that_runs(
+    options: tuple[str, ...], etharness: Etharness, tmp_path: Path
+) -> None:
+    rows = np.arange(4, dtype=np.float32)[:, None, None] + np.zeros((4, 8, 6), np.float32)
+    indices = np.zeros((4, 8), np.int64)
+    indices[[0, 1]] = 10**6  # an embedding has no such row
+    given = {"inputs_0": rows, "inputs_1": indices, "labels": np.zeros(4, int)}
+    file, run = samples(tmp_path / "x.npz", **given), tmp_path / "run"
+    words = ("run", "--board", "native", "--model", "dynamic", *options, "--dataset")
+    done = etharness(*words, str(file), "-o", str(run))
+    assert done.code == 1, done.out + done.err
+    assert "2 of 4 samples ran" in done.out
+    found = accuracy(run)
+    assert (found["ran"], [*found["failures"].values()]) == (2, [2])
+    assert (np.load(run / "inputs/0.npy") == 2).all()
+    assert not (run / "trace.partial").exists()
+    indices[:] = 10**6
+    file = samples(tmp_path / "none.npz", **given)
+    done = etharness(*words, str(file), "-o", str(tmp_path / "none"))
+    assert done.code == 4
+    assert "all 4 samples failed: native: the device refused RUN" in " ".join(done.err.split())
+    assert (accuracy(tmp_path / "none")["ran"], accuracy(tmp_path / "none")["samples"]) == (0, 4)
+
+
+def at(sample: int, act: Callable[[], object]) -> Callable[[str, int, int], None]:
+    """Report progress to a function that acts once, before a sample runs."""
+    pending = [act]
+
+    def progress(stage: str, done: int, total: int) -> None:
+        if (stage, done) == ("samples", sample) and pending:
+            pending.pop()()
+
+    return progress
+
+
+def kill(word: bytes) -> None:
+    """Kill the process below this one that is called so."""
+    below, found = ["self"], []
+    for pid in below:
+        children = [
+            each.read_text().split() for each in Path(f"/proc/{pid}/task").glob("*/children")
+        ]
+        below += [child for part in children for child in part]
+        called = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:2]
+        found += [int(pid)] if pid != "self" and any(word in part for part in called) else []
+    [process] = found
+    os.kill(process, signal.SIGKILL)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def broken(tmp_path: Path, message: str, code: int, **given: Any) -> None:
+    """Run samples of which the fourth ends the run, and look at what is kept of the first three."""
+    stored = np.load(MODELS / "samples/kws.npz")
+    with pytest.raises((harness.HarnessError, KeyboardInterrupt), match=message):
+        harness.run("kws_int8", dataset="kws", output=tmp_path / "run", **given)
+    found = accuracy(tmp_path / "run")
+    assert (found["ran"], found["samples"], found["failures"]) == (3, 48, {})
+    predicted = np.load(tmp_path / "run/samples.npz")["predicted"]
+    assert found["top1"] == (predicted == stored["labels"][:3]).mean()
+    run = harness.load(tmp_path / "run")
+    assert run.operator("Method::execute").count == 1, "the log was on the host before"
+    assert (run.result.runs_completed, run.result.exit_code) == (1, code)
+
+
+def test_a_crash_names_its_sample(tmp_path: Path) -> None:
+    progress = at(3, lambda: kill(b"/firmware"))
+    broken(tmp_path, r"^sample 3 of 48: .*SIGKILL", 4, board="native", progress=progress)
+
+
+def test_an_interrupt_keeps_the_samples_so_far(tmp_path: Path) -> None:
+    progress = at(3, interrupt)
+    broken(tmp_path, "^3 of 48 samples completed", 130, board="native", progress=progress)
+
+
+def test_a_link_that_breaks_names_its_sample(tmp_path: Path) -> None:
+    """The simulator goes on, without the relay between it and the host."""
+    relay = [sys.executable, str(ROOT / "tests/support/relay.py"), "connect", "{connect}"]
+    argv = ["sh", "-c", '"$@"; exec sleep 600', "sh", *relay, "{image}"]
+    target = f'kind = "command", time = "real", argv = {json.dumps(argv)}'
+    text = (ROOT / "boards/native.toml").read_text().replace('kind = "native"', target)
+    text = text.replace('budget = "budgets/default.toml"\n', "")
+    board = tmp_path / "native.toml"
+    board.write_text(text.replace('preset = "native"', f'preset = "{NATIVE_PRESET}"'))
+    progress = at(3, lambda: kill(b"relay.py"))
+    broken(tmp_path, "^sample 3 of 48: ", 75, board=board, progress=progress)
+
+
+def test_a_board_that_restarts_names_its_sample(etharness: Etharness, tmp_path: Path) -> None:
+    """At the fourth call of a kernel that each execution calls once; the first one is logged."""
+    debugger = Debugger(
+        *("qemu-mps2-an385", tmp_path, "quantized_linear"),
+        stops=5,
+        then="set *(short *)$pc = 0xde00",
+    )
+    broken(tmp_path, "^sample 3 of 48: .*the board restarted", 4, board=debugger.board_file)
+    said = etharness("check", str(tmp_path / "run"))
+    assert said.code == 1
+    assert "sample 3 of 48: qemu-mps2-an385: the board restarted" in " ".join(said.out.split())
+
+
 def test_outputs_that_are_no_numbers_are_wrong_and_have_no_error(
     etharness: Etharness, tmp_path: Path
 ) -> None:
@@ -194,6 +387,44 @@ def test_a_fall_is_a_regression_in_history_and_compare(
     (change,) = json.loads(better.out)["accuracy"]
     assert change["metric"] == "top1"
     assert change["judgement"] == "improvement"
+
+
+def test_outputs_that_became_no_numbers_are_a_regression(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    """A metric that the samples are for and that is unknown is as bad as it can be."""
+    pytest.importorskip("scipy", reason="an extra: its absence has tests of its own")
+    words = ("run", "--board", "native", "--name", "log", "--look-again", "0", "--dataset")
+    store = ("--history", str(tmp_path / "runs.sqlite"))
+    x = np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 1, 4)
+    refs = samples(tmp_path / "refs.npz", inputs=x, references=np.abs(x) + 1)
+    scores = samples(tmp_path / "auc.npz", inputs=x[:, :, :2], labels=[0, 1, 0, 1, 0], metric="auc")
+    for size, file, metric in ((4, refs, "mean_error"), (2, scores, "auc")):
+        shape = ((1, size), np.float32)
+        for name, kernel in (("a", "aten::relu"), ("b", "aten::log")):
+            model = operator(tmp_path / f"{name}.pte", kernel, shape, shape)
+            run = tmp_path / f"{name}{size}"
+            given = ("--model", str(model), "--commit", name, "-o", str(run), *store)
+            done = etharness(*words, str(file), *given, *("--baseline", "last:20") * (name == "b"))
+        assert done.code == 1
+        assert "failed: H13" in done.out
+        compared = etharness("compare", str(tmp_path / f"a{size}"), str(tmp_path / f"b{size}"))
+        text = " ".join(compared.out.split())
+        assert f"ACCURACY: {metric} is worse: " in text
+        assert "unknown after, over the same samples" in text
+
+
+def test_a_part_of_the_samples_is_not_judged(etharness: Etharness, tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    harness.run("kws_int8", board="native", dataset="kws", output=whole)
+    with pytest.raises(KeyboardInterrupt):
+        harness.run(
+            *("kws_int8",), board="native", dataset="kws", output=part, progress=at(7, interrupt)
+        )
+    compared = etharness("compare", str(whole), str(part))
+    text = " ".join(compared.out.split())
+    assert "ACCURACY: not judged, because 7 of 48 samples ran after" in text
+    assert "gone" not in text.partition("Accuracy")[2].partition("accuracy: ")[0].split()
 
 
 def test_a_plan_and_a_budget_know_it(etharness: Etharness, tmp_path: Path) -> None:

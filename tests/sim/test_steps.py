@@ -51,6 +51,14 @@ def test_a_sequence_is_one_run_with_a_trace(name: str, tmp_path: Path) -> None:
     assert harness.load(tmp_path / "run").verdict == run.verdict
 
 
+def test_hidden_files_are_no_steps(stream: tuple[Path, Path], tmp_path: Path) -> None:
+    program, steps = stream
+    (steps / ".git").mkdir()
+    (steps / "003/inputs/.DS_Store").write_bytes(b"\0")
+    run = harness.run(program, board="native", steps=steps, output=tmp_path / "run")
+    assert (run.verdict.exit_code, run.result.runs_completed) == (0, 6)
+
+
 def test_a_wrong_step_is_named(stream: tuple[Path, Path], tmp_path: Path) -> None:
     program, steps = stream
     add_one(steps / "002/reference/1.npy")
@@ -182,6 +190,10 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
         r"002/inputs/0\.npy: input 0 must be float32\[1, 6\], but the file has float32\[1, 5\]",
     ),
     "a type": (make("002/inputs/0.npy", np.zeros((1, 6))), r"but the file has float64\[1, 6\]"),
+    "one place": (
+        lambda steps: (steps / "001").rename(steps / "2"),
+        r"are the same number, so their order is unknown",
+    ),
     "no array": (
         lambda steps: (steps / "005/inputs/0.npy").write_text("x"),
         r"005/inputs/0\.npy: not a readable \.npy file",

@@ -17,6 +17,7 @@ Etharness = Callable[..., CommandResult]
 
 X = np.zeros((4, 49, 10), np.float32)
 LABELS = np.array([0, 1, 2, 11])
+Y = np.zeros((4, 12), np.float32)
 FRAMES = np.zeros((4, 640), np.float32)
 
 
@@ -53,7 +54,7 @@ def refused_file(
         ({"inputs": X.astype(np.int8), "labels": LABELS}, "add inputs_scale"),
         (
             {"inputs_0": X, "inputs_1": X, "labels": LABELS},
-            "has 1 inputs, the file has 2",
+            "the model has 1 input, the file has 2 arrays of inputs",
         ),
         ({"inputs": X, "labels": LABELS + 1}, "label 12 of sample 3 is out of range"),
         ({"inputs": X, "labels": LABELS - 2}, "label -2 of sample 0 is out of range, as are"),
@@ -64,6 +65,10 @@ def refused_file(
         ({"inputs": X, "labels": LABELS, "metric": np.array("auc")}, "AUC needs one score"),
         ({"inputs": X, "references": X, "groups": LABELS}, "'groups' and 'metric' are of labels"),
         ({"inputs": X, "inputs_scale": np.float32(1), "labels": LABELS}, "for integers"),
+        (
+            {"inputs": X, "references": np.where(Y[2] == Y, np.inf, Y)},
+            "'references' of sample 0 has elements that are infinite or not numbers",
+        ),
         ({"inputs": np.array(["a"] * 4), "labels": LABELS}, "'inputs' is <U1[4]"),
         ({"inputs": np.array([{}] * 4), "labels": LABELS}, "not a readable .npz file"),
     ],
@@ -72,6 +77,48 @@ def test_what_does_not_fit_is_named(
     etharness: Etharness, tmp_path: Path, arrays: dict[str, Any], message: str
 ) -> None:
     assert message in refused(etharness, tmp_path, "kws_f32", arrays)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"zero_point": np.int8(3)}, "inputs_zero_point needs inputs_scale try: add it"),
+        ({"scale": 0.1, "zero_point": 2.7}, "inputs_zero_point is 2.7 try: save a whole number"),
+        ({"scale": 0.1, "zero_point": np.inf}, "zero_point must be one finite number, but it is"),
+        ({"scale": 0.1, "zero_point": 1j}, "inputs_zero_point must be one finite number"),
+        ({"scale": 0.1, "zero_point": "a"}, "inputs_zero_point must be one finite number, but it"),
+        ({"scale": np.nan}, "inputs_scale must be one finite number, but it is nan try: save it"),
+        ({"scale": 1 + 1j}, "inputs_scale must be one finite number"),
+        ({"scale": "x"}, "inputs_scale must be one finite number, but it is x"),
+        ({"scale": [0.1, 0.2]}, "inputs_scale must be one finite number, but it is float64[2]"),
+        ({"scale": 0}, "inputs_scale is 0 try: save a positive number"),
+        ({"scale": 1e300}, "inputs_scale is 1e+300 try: save a positive number within float32"),
+    ],
+)
+def test_scales_are_finite_numbers(
+    etharness: Etharness, tmp_path: Path, numbers: dict[str, Any], message: str
+) -> None:
+    given = {f"inputs_{name}": np.asarray(number) for name, number in numbers.items()}
+    arrays = {"inputs": X.astype(np.int8), "labels": LABELS, **given}
+    assert message in refused(etharness, tmp_path, "kws_f32", arrays)
+
+
+def test_integers_with_a_scale_are_for_float_inputs(etharness: Etharness, tmp_path: Path) -> None:
+    rows, indices = np.zeros((4, 8, 6), np.float32), np.zeros((4, 8), np.int64)
+    arrays = {"inputs_0": rows, "inputs_1": indices, "labels": np.zeros(4, int)}
+    text = refused(etharness, tmp_path, "dynamic", {**arrays, "inputs_1_scale": 1.0})
+    assert "'inputs_1' must be int64[8] at most, but it is float32[8]" in text
+    assert "without inputs_1_scale" in text
+
+
+def test_top1_needs_classes(etharness: Etharness, tmp_path: Path) -> None:
+    arrays = {"inputs": np.zeros((4, 1, 3), np.float32), "metric": "top1"}
+    text = refused(etharness, tmp_path, "state", {**arrays, "labels": np.array([0, 1, 2, 3])})
+    assert "label 3 of sample 3 is out of range try: the model's 3 classes are labels" in text
+    rows, number = np.zeros((4, 2, 3), np.float32), np.zeros(4, np.float32)
+    arrays = {"inputs_0": rows, "inputs_1": number, "labels": LABELS % 2}
+    text = refused(etharness, tmp_path, "scalars", {**arrays, "metric": "top1"})
+    assert "top1 needs a score for each class, but output 0 is [] try: omit 'metric'" in text
 
 
 @pytest.mark.parametrize(
@@ -92,6 +139,10 @@ def test_inputs_and_references_are_those_of_the_file(etharness: Etharness, tmp_p
     arrays = {"inputs": X, "labels": LABELS}
     text = refused(etharness, tmp_path, "kws_f32", arrays, "--input", str(tmp_path / "x.npy"))
     assert "--dataset has the inputs and what the model should say" in text
+    text = refused(etharness, tmp_path, "kws_f32", arrays, "--steps", str(tmp_path))
+    assert "--dataset cannot be combined with --steps or --state" in text
+    text = refused(etharness, tmp_path, "kws_f32", arrays, "--state", "keep")
+    assert "try: each sample begins with the initial contents of the model's own buffers" in text
     text = refused(etharness, tmp_path, "tests/fixtures/two_methods.bpte", arrays)
     assert "omit --input, --reference and --dataset" in text
 

@@ -10,9 +10,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.extensions.dataset.samples import SampleFile
+from harness.extensions.dataset.samples import SampleFile, is_class, score_of
 from harness.link.messages import TensorInfo
-from harness.records.result import AccuracyRecord
+from harness.records.result import ACCURACY_METRICS, AccuracyRecord
+
+_ERRORS: Final = ACCURACY_METRICS[2:]
+"""Metrics of references."""
 
 _NO_CLASS: Final = -1
 """The class of outputs that are not numbers."""
@@ -51,18 +54,55 @@ class SampleScores:
     def add(
         self, number: int, inputs: Sequence[npt.NDArray[Any]], outputs: Sequence[npt.NDArray[Any]]
     ) -> None:
-        """Add what the model said of one sample."""
+        """Add what the model said of one sample; a failure if its outputs have another shape."""
+        references = self.file.references_of(number, outputs)
+        if reason := self._unfit(inputs, outputs, references):
+            self.fail(reason)
+            return
         finite = all(np.isfinite(output).all() for output in outputs)
         self.ran.append(number)
         self.not_numbers += not finite
-        if self.file.labels is not None:
-            if self.file.metric_for(self.inputs, self.outputs) == "top1":
-                self.predicted.append(int(outputs[0].argmax()) if finite else _NO_CLASS)
-            else:
-                self.scores.append(_score(inputs[0], outputs[0]))
-        if self.file.references:
-            shapes = [output.shape for output in outputs]
-            self._add_errors(outputs, self.file.references_of(number, shapes))
+        if self._metric == "auc":
+            self.scores.append(_score(self._score_is, inputs[0], outputs[0]))
+        elif self._metric == "top1":
+            first = outputs[0].ravel()
+            chosen = first[0] if is_class(self.outputs[0]) else first.argmax()
+            self.predicted.append(int(chosen) if finite else _NO_CLASS)
+        if references:
+            self._add_errors(outputs, references)
+
+    def fail(self, reason: str) -> None:
+        """Count a sample that failed."""
+        self.failures[reason] = self.failures.get(reason, 0) + 1
+
+    @property
+    def _metric(self) -> str:
+        """What labels are for; "" without."""
+        return "" if self.file.labels is None else self.file.metric_for(self.inputs, self.outputs)
+
+    @property
+    def _score_is(self) -> str:
+        """What AUC orders samples by; "" without."""
+        return score_of(self.inputs, self.outputs) if self._metric == "auc" else ""
+
+    def _unfit(
+        self,
+        inputs: Sequence[npt.NDArray[Any]],
+        outputs: Sequence[npt.NDArray[Any]],
+        references: Sequence[npt.NDArray[Any]],
+    ) -> str:
+        """Return why outputs cannot be compared or scored; their sizes may be dynamic."""
+        for number, (output, reference) in enumerate(zip(outputs, references, strict=False)):
+            if output.shape != reference.shape:
+                shapes = f"{list(output.shape)}, its reference {list(reference.shape)}"
+                return f"output {number} is {shapes}"
+        if not self._metric:
+            return ""
+        size, what = outputs[0].size, "class" if self._metric == "top1" else "score"
+        wanted = {"output": 1, "class 1 - class 0": 2}.get(self._score_is, inputs[0].size)
+        if size and (what == "class" or size == wanted):
+            return ""
+        return f"output 0 is {list(outputs[0].shape)}, which is no {what}"
 
     def _add_errors(
         self, outputs: Sequence[npt.NDArray[Any]], references: Sequence[npt.NDArray[Any]]
@@ -81,21 +121,25 @@ class SampleScores:
     def record(self) -> AccuracyRecord:
         """Return the numbers of the samples so far; a number is None where it is unknown."""
         metrics, unknown = self._labelled()
+        lost = [self._metric] if unknown and self.ran else []
         if self.file.references and self._elements:
             numbers = np.array([self._absolute, self._squares]) / self._elements
             found = [float(numbers[0]), float(np.sqrt(numbers[1])), self._largest]
             if np.isfinite(found).all():
-                metrics |= dict(zip(("mean_error", "rms_error", "max_error"), found, strict=True))
+                metrics |= dict(zip(_ERRORS, found, strict=True))
             else:
                 unknown = "outputs are not numbers, so their errors are none"
+                lost += _ERRORS
         return AccuracyRecord(
             self.file.name,
             self.file.sha256,
             self.file.count,
             len(self.ran),
+            score=self._score_is,
             not_numbers=self.not_numbers,
             failures=self.failures,
             unknown=unknown,
+            unknown_metrics=tuple(lost),
             **metrics,
         )
 
@@ -127,12 +171,12 @@ class SampleScores:
             return file.getvalue()
 
 
-def _score(given: npt.NDArray[Any], output: npt.NDArray[Any]) -> float:
-    """Return a number that is larger for label 1: a score, class 1 above class 0, or an error."""
+def _score(score: str, given: npt.NDArray[Any], output: npt.NDArray[Any]) -> float:
+    """Return a number that is larger for label 1."""
     numbers = output.astype(np.float64).ravel()
-    if numbers.size == 1:
+    if score == "output":
         return float(numbers[0])
-    if numbers.size == 2 and given.size != 2:
+    if score == "class 1 - class 0":
         return float(numbers[1] - numbers[0])
     return float(np.mean((numbers - given.astype(np.float64).ravel()) ** 2))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from harness.check.history.measure import accuracy_numbers
 from harness.check.history.samples import History, Measured, Sample, with_results
 from harness.errors import UsageError
 from harness.history.entries import provenance_of
+from harness.records.result import ACCURACY_METRICS
 from harness.report.terminal import show_table
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from harness.records.verdict import Judgement
     from harness.runs.source import Source
 
-_METRICS: Final = ("top1", "auc", "mean_error", "rms_error", "max_error")
-
 
 def compare_accuracy(sources: Sequence[Source], warnings: list[str]) -> tuple[AccuracyChange, ...]:
     """Return the metrics that both runs have over the same samples.
@@ -33,15 +32,23 @@ def compare_accuracy(sources: Sequence[Source], warnings: list[str]) -> tuple[Ac
 
     Args:
         sources: Both runs.
-        warnings: Takes a sentence on each regression, for every report of the comparison.
+        warnings: Takes a sentence on each regression, or on samples that did not run, for every
+            report of the comparison.
     """
     before, after = (source.result for source in sources)
     old = before.accuracy if before is not None else None
     new = after.accuracy if after is not None else None
     if before is None or after is None or old is None or new is None or old.sha256 != new.sha256:
         return ()
-    judged = _judgements(before, after)
-    pairs = ((name, getattr(old, name), getattr(new, name)) for name in _METRICS)
+    parts = [
+        f"{side.ran:,} of {side.samples:,} samples ran {when}"
+        for side, when in ((old, "before"), (new, "after"))
+        if side.ran != side.samples
+    ]
+    if parts:
+        warnings.append(f"ACCURACY: not judged, because {' and '.join(parts)}")
+    judged = {} if parts else _judgements(before, after)
+    pairs = ((name, getattr(old, name), getattr(new, name)) for name in ACCURACY_METRICS)
     changes = tuple(
         AccuracyChange(name, Change.of(first, second), judged.get(name, ""))
         for name, first, second in pairs

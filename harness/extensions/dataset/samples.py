@@ -24,6 +24,7 @@ from harness.errors import UsageError, did_you_mean
 from harness.files import MOST_MODEL, data_directory, display_path, read_limited
 from harness.link.messages import TensorInfo
 from harness.printing import printable
+from harness.report.words import counted
 from harness.runs.device import dtype_of
 from harness.runs.source import npy_array
 
@@ -63,7 +64,8 @@ class StoredArray:
         stored = np.asarray(self.values[number])
         if self.scale is None:
             return stored
-        return (stored.astype(np.float32) - self.zero_point) * np.float32(self.scale)
+        with np.errstate(over="ignore"):
+            return ((stored.astype(np.float64) - self.zero_point) * self.scale).astype(np.float32)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -101,29 +103,35 @@ class SampleFile:
         return printable(self.path.name)
 
     def inputs_of(self, number: int, wanted: Sequence[TensorInfo]) -> list[npt.NDArray[Any]]:
-        """Return the inputs of a sample in the shapes of the model."""
+        """Return the inputs of a sample in the shapes and types of the model."""
         arrays = zip(self.inputs, wanted, strict=True)
-        return [_shaped(array.of(number), tensor) for array, tensor in arrays]
+        with np.errstate(over="ignore"):  # float16 of large numbers is infinite
+            return [
+                _shaped(array.of(number), len(tensor.sizes)).astype(dtype_of(tensor.scalar_type))
+                for array, tensor in arrays
+            ]
 
-    def references_of(self, number: int, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-        """Return the references of a sample in the shapes of the outputs."""
-        arrays = zip(self.references, shapes, strict=True)
-        return [array.of(number).reshape(shape) for array, shape in arrays]
+    def references_of(
+        self, number: int, outputs: Sequence[npt.NDArray[Any]]
+    ) -> list[npt.NDArray[Any]]:
+        """Return the references of a sample, with as many axes as the outputs have."""
+        arrays = zip(self.references, outputs, strict=False)  # without references there are none
+        return [_shaped(array.of(number), output.ndim) for array, output in arrays]
 
     def metric_for(self, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> Metric:
         """Return what labels are for, by the shapes of the model if the file does not say it.
 
-        One number per sample is a score. An output in the shape of the input is a reconstruction,
-        whose error is the score, if there are two labels. Anything else are scores of classes.
+        One number per sample is a score, unless it is the class itself. A reconstruction has a
+        score, its error, if there are two labels. Anything else are scores of classes.
         """
         if self.metric is not None:
             return self.metric
         assert self.labels is not None
-        first = outputs[0].sizes
-        binary = set(self.labels.tolist()) <= {0, 1}
-        if np.prod(first) == 1 or (binary and len(inputs) == 1 and inputs[0].sizes == first):
+        score = score_of(inputs, outputs)
+        if score == "output" and not is_class(outputs[0]):
             return "auc"
-        return "top1"
+        binary = set(self.labels.tolist()) <= {0, 1}
+        return "auc" if score == "reconstruction error" and binary else "top1"
 
     def require(self, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
         """Check that the file fits the model, before any sample runs.
@@ -138,10 +146,10 @@ class SampleFile:
             if what == "references" and not arrays:
                 continue
             if len(arrays) != len(wanted):
-                kind = "inputs" if what == "inputs" else "outputs"
+                kind = "input" if what == "inputs" else "output"
                 raise self._error(
-                    f"the model has {len(wanted)} {kind}, the file has {len(arrays)} arrays of "
-                    f"{what}",
+                    f"the model has {counted(len(wanted), kind)}, the file has "
+                    f"{counted(len(arrays), 'array')} of {what}",
                     f"name them {_names(what, len(wanted))}",
                 )
             for array, tensor in zip(arrays, wanted, strict=True):
@@ -151,12 +159,14 @@ class SampleFile:
 
     def _require_array(self, what: str, array: StoredArray, tensor: TensorInfo) -> None:
         given, dtype = array.values.shape[1:], dtype_of(tensor.scalar_type)
-        typed = array.dtype == dtype if what == "inputs" else array.dtype.kind in "fiub"
-        if typed and _fits(given, tensor):
+        typed = array.dtype == dtype or (array.scale is not None and dtype.kind == "f")
+        if (typed or what == "references") and _fits(given, tensor):
             return
         most = " at most" if tensor.dynamic else ""
         hint = f"save it as {dtype}, one element of the first axis per sample"
-        if array.values.dtype.kind in "iu" and array.scale is None and dtype.kind == "f":
+        if array.scale is not None and dtype.kind != "f":
+            hint += f", without {array.name}_scale"
+        elif array.values.dtype.kind in "iu" and array.scale is None and dtype.kind == "f":
             hint += f"; for integers of another scale add {array.name}_scale"
         raise self._error(
             f"a sample of {array.name!r} must be {dtype}{list(tensor.sizes)}{most}, but it is "
@@ -166,17 +176,30 @@ class SampleFile:
 
     def _require_labels(self, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
         assert self.labels is not None
-        metric = self.metric_for(inputs, outputs)
-        if metric == "auc":
-            self._require_score(inputs, outputs)
-        classes = 2 if metric == "auc" else int(np.prod(outputs[0].sizes))
-        wrong = np.flatnonzero((self.labels < 0) | (self.labels >= classes))
+        if not outputs:
+            raise self._error("the model has no outputs", "labels are of what output 0 says")
+        sizes, metric = list(outputs[0].sizes), self.metric_for(inputs, outputs)
+        if metric == "auc" and not score_of(inputs, outputs):
+            raise self._error(
+                f"AUC needs one score per sample, but output 0 is {sizes}",
+                "a score is one number, two classes, or a reconstruction of the only input",
+            )
+        names_class = metric == "top1" and is_class(outputs[0])
+        classes = 2 if metric == "auc" else int(np.prod(sizes))
+        if metric == "top1" and classes < 2 and not names_class:
+            raise self._error(
+                f"top1 needs a score for each class, but output 0 is {sizes}",
+                "omit 'metric': AUC is for one score per sample",
+            )
+        wrong = np.flatnonzero((self.labels < 0) | (self.labels >= classes) & (not names_class))
         if len(wrong):
             of = "AUC needs" if metric == "auc" else f"the model's {classes} classes are"
             more = f", as are those of {len(wrong) - 1} other samples" if len(wrong) > 1 else ""
             raise self._error(
                 f"label {self.labels[wrong[0]]} of sample {wrong[0]} is out of range{more}",
-                f"{of} labels from 0 to {classes - 1}",
+                "classes are numbers from 0 on"
+                if names_class
+                else f"{of} labels from 0 to {classes - 1}",
             )
         if metric == "auc" and len(set(self.labels.tolist())) < 2:
             raise self._error(
@@ -184,16 +207,27 @@ class SampleFile:
                 "AUC needs samples of both classes, 0 and 1",
             )
 
-    def _require_score(self, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
-        size = int(np.prod(outputs[0].sizes))
-        if size not in (1, 2) and (len(inputs) != 1 or inputs[0].sizes != outputs[0].sizes):
-            raise self._error(
-                f"AUC needs one score per sample, but output 0 is {list(outputs[0].sizes)}",
-                "a score is one number, two classes, or a reconstruction of the only input",
-            )
-
     def _error(self, message: str, hint: str) -> UsageError:
         return UsageError(f"{display_path(self.path)}: {message}", hint=hint)
+
+
+def score_of(inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> str:
+    """Return what AUC orders samples by; "" if a model has no score.
+
+    Two elements are two classes, also if the input has two.
+    """
+    first = outputs[0].sizes
+    size = int(np.prod(first))
+    if size in {1, 2}:
+        return "output" if size == 1 else "class 1 - class 0"
+    only = len(inputs) == 1 and inputs[0].sizes == first
+    return "reconstruction error" if only else ""
+
+
+def is_class(output: TensorInfo) -> bool:
+    """Return whether an output is the number of a class, as of a model that ends in argmax."""
+    dtype = dtype_of(output.scalar_type)
+    return dtype.kind in "iu" and dtype.itemsize >= 4 and int(np.prod(output.sizes)) == 1
 
 
 def find_samples(path: Path) -> Path:
@@ -320,21 +354,52 @@ def _numbered(arrays: Mapping[str, npt.NDArray[Any]], part: str) -> tuple[Stored
         names.append(name)
     found = []
     for name in names:
-        values, scale = arrays[name], arrays.get(f"{name}_scale")
+        values = arrays[name]
         if values.ndim < 1 or values.dtype.kind not in "fiub":
             raise ValueError(
                 f"{name!r} is {values.dtype}{list(values.shape)}\nsave numbers, one element of the "
                 "first axis per sample"
             )
-        zero = arrays.get(f"{name}_zero_point", np.zeros(()))
-        if scale is not None and (values.dtype.kind not in "iu" or scale.size + zero.size != 2):
+        wrong = np.argwhere(~np.isfinite(values))[:, 0]
+        if part == "references" and len(wrong):
             raise ValueError(
-                f"{name}_scale and {name}_zero_point are one number each, for integers\nomit them, "
-                "or save them as numpy.float32(...)"
+                f"{name!r} of sample {wrong[0]} has elements that are infinite or not numbers\n"
+                "outputs have no error against them: leave such samples out"
             )
-        number = None if scale is None else float(scale.reshape(()))
-        found.append(StoredArray(name, values, number, int(zero.reshape(()))))
+        found.append(StoredArray(name, values, *_scale_of(arrays, name)))
     return tuple(found)
+
+
+def _scale_of(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> tuple[float | None, int]:
+    """Return the scale and the zero point of an array; None without a scale."""
+    numbers: dict[str, float] = {}
+    for end in _SCALES:
+        if (array := arrays.get(name + end)) is None:
+            continue
+        if array.size != 1 or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+            text = f"{array.dtype}{list(array.shape)}" if array.size != 1 else printable(str(array))
+            raise ValueError(
+                f"{name}{end} must be one finite number, but it is {text}\nsave it as "
+                f"numpy.{'float32' if end == '_scale' else 'int32'}(...), or omit it"
+            )
+        numbers[end] = float(array.reshape(()))
+    scale, zero = (numbers.get(end) for end in _SCALES)
+    if numbers and (scale is None or arrays[name].dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name}_zero_point needs {name}_scale\nadd it, or omit both"
+            if scale is None
+            else f"{name}_scale and {name}_zero_point are for integers, but {name!r} is "
+            f"{arrays[name].dtype}\nomit them"
+        )
+    if zero is not None and not zero.is_integer():
+        raise ValueError(f"{name}_zero_point is {zero:g}\nsave a whole number")
+    if scale is None:
+        return None, 0
+    with np.errstate(over="ignore"):
+        rounded = float(np.float32(scale))
+    if not 0 < rounded < np.inf:
+        raise ValueError(f"{name}_scale is {scale:g}\nsave a positive number within float32")
+    return rounded, int(zero or 0)
 
 
 def _whole_numbers(
@@ -365,5 +430,5 @@ def _fits(given: tuple[int, ...], tensor: TensorInfo) -> bool:
     return all(size <= bound for size, bound in zip(given, sizes, strict=True))
 
 
-def _shaped(array: npt.NDArray[Any], tensor: TensorInfo) -> npt.NDArray[Any]:
-    return array.reshape((*(1,) * (len(tensor.sizes) - array.ndim), *array.shape))
+def _shaped(array: npt.NDArray[Any], axes: int) -> npt.NDArray[Any]:
+    return array.reshape((*(1,) * (axes - array.ndim), *array.shape))

@@ -195,7 +195,7 @@ def explain(
         return error, None
     directory.write(POSTMORTEM_IMAGE, finding.image)
     directory.write(POSTMORTEM, encode(finding.document))
-    if finding.found.log:
+    if finding.found.log and not (directory.path / LOG).is_file():  # else of an execution after it
         directory.write(LOG, finding.found.log)
     location = finding.document.places.get("PC")
     at = f", at {location}" if location else ""

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ import msgspec
 import numpy as np
 
 from harness.decode.device_log import is_device_log, split_chunk, without_repeated
-from harness.decode.program import Method, Tensor
+from harness.decode.program import Method
 from harness.decode.pte import TestSet
 from harness.errors import (
     DeviceRefusedError,
@@ -37,14 +38,15 @@ from harness.errors import (
 from harness.files import display_path
 from harness.flash.plan import Stages
 from harness.link.exchange import Progress
-from harness.link.messages import ModelInfo, TensorInfo
+from harness.link.messages import ModelInfo
 from harness.link.run import RunOutcome
 from harness.link.wire import Region, RunFlag, Status
 from harness.records.result import Result, StepRecord, TensorRecord
 from harness.records.run_settings import SETTINGS
-from harness.records.trace import Trace, stored_bytes
+from harness.records.trace import Trace
 from harness.report.words import counted
 from harness.runs.device import (
+    declared_tensors,
     end_interrupted_run,
     read_debug_buffer,
     read_inputs,
@@ -127,9 +129,16 @@ def read_steps(folder: Path, name: str, method: Method | None) -> tuple[TestSet,
     where = display_path(folder)
     if not folder.is_dir():
         raise UsageError(f"--steps {where}: no such folder", hint=_LAYOUT)
-    folders = sorted((each for each in folder.iterdir() if each.is_dir()), key=_order)
+    folders = sorted((each for each in _shown(folder) if each.is_dir()), key=_order)
     if not folders:
         raise UsageError(f"--steps {where}: the folder has no steps", hint=_LAYOUT)
+    for one, other in pairwise(folders):
+        if _order(one) == _order(other):
+            raise UsageError(
+                f"--steps {where}: {one.name} and {other.name} are the same number, so their order "
+                "is unknown",
+                hint="rename one of them",
+            )
     if len(folders) > MOST_STEPS:
         raise UsageError(
             f"--steps {where}: {len(folders):,} steps; the limit is {MOST_STEPS:,}",
@@ -137,7 +146,7 @@ def read_steps(folder: Path, name: str, method: Method | None) -> tuple[TestSet,
         )
     given = [(_arrays(each / "inputs"), _arrays(each / "reference")) for each in folders]
     has_references = any(references for _, references in given)
-    steps, infos = [], _infos(method) if method is not None else None
+    steps, infos = [], declared_tensors(method, method.inputs) if method is not None else None
     for number, (each, files) in enumerate(zip(folders, given, strict=True)):
         wanted = (
             ("inputs", len(method.inputs) if method else len(files[0]) or 1),
@@ -149,6 +158,11 @@ def read_steps(folder: Path, name: str, method: Method | None) -> tuple[TestSet,
         inputs = read_inputs(files[0], infos, 0) if infos else [*map(read_npy, files[0])]
         steps.append(TestSet(name, number, tuple(inputs), tuple(map(read_npy, files[1]))))
     return tuple(steps)
+
+
+def _shown(folder: Path) -> list[Path]:
+    """Return what a folder has that is not hidden, as what editors and systems leave there is."""
+    return [each for each in folder.iterdir() if not each.name.startswith(".")]
 
 
 def _order(folder: Path) -> list[tuple[int, str]]:
@@ -163,7 +177,7 @@ def _arrays(folder: Path) -> list[Path]:
     Raises:
         UsageError: One of them is missing, or the folder has another file.
     """
-    found = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
+    found = {file.name for file in _shown(folder)} if folder.is_dir() else set()
     names = [f"{number}.npy" for number in range(len(found))]
     if missing := [name for name in names if name not in found]:
         other = ", ".join(sorted(found - {*names}))
@@ -182,26 +196,6 @@ def _miscounted(step: Path, part: str, found: int, wanted: int) -> str:
     if found < wanted:
         return f"{place}/{found}.npy: missing: the method has {counted(wanted, what)}"
     return f"{place} has {counted(found, 'file')}, the method has {counted(wanted, what)}"
-
-
-def _infos(method: Method) -> list[TensorInfo] | None:
-    """Describe the inputs of a method; None if they are no tensors, which the device refuses."""
-    infos = []
-    for number in method.inputs:
-        value = method.values[number]
-        size = stored_bytes(value.scalar_type, value.sizes) if isinstance(value, Tensor) else None
-        if not isinstance(value, Tensor) or size is None:
-            return None
-        infos.append(
-            TensorInfo(
-                scalar_type=value.scalar_type,
-                dynamic=bool(value.dynamism),
-                nbytes=size,
-                sizes=tuple(value.sizes),
-                dim_order=tuple(value.dim_order),
-            )
-        )
-    return infos
 
 
 class StatefulRun(BoardRun):
