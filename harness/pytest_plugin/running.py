@@ -181,7 +181,10 @@ def with_files(options: Mapping[str, Any], node: pytest.Item | Any) -> dict[str,
         if setting.is_files:
             resolved[name] = tuple(find_file(file, node) for file in value)
         elif setting.is_file or (name == "flash" and isinstance(value, str | os.PathLike)):
-            resolved[name] = find_file(value, node)
+            file = find_file(value, node)
+            # A bare name may be of a file of this package.
+            bare = file.suffix == "" and Path(value).name == str(value) and not file.exists()
+            resolved[name] = Path(value) if name == "dataset" and bare else file
     return resolved
 
 

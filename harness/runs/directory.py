@@ -84,9 +84,18 @@ REPEATS: Final = "repeats"
 AGAIN: Final = "again"
 USED_BUDGET: Final = "used_budget"
 STEPS: Final = "steps"
+SAMPLES: Final = "samples.npz"
 _FILES = (
     *(RESULT, LOG, PARTIAL, ETDUMP, DEBUG_BUFFER, CONSOLE, HISTORY, CHECK, POSTMORTEM),
-    *(POWER, POSTMORTEM_IMAGE, EARLIER_POSTMORTEM, EARLIER_POSTMORTEM_IMAGE, FLASH, FLASH_LOG),
+    *(
+        POWER,
+        SAMPLES,
+        POSTMORTEM_IMAGE,
+        EARLIER_POSTMORTEM,
+        EARLIER_POSTMORTEM_IMAGE,
+        FLASH,
+        FLASH_LOG,
+    ),
 )
 
 _TENSORS = ("inputs", "outputs", "reference")

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -414,6 +415,51 @@ def test_outputs_that_became_no_numbers_are_a_regression(
         assert "unknown after, over the same samples" in text
 
 
+@pytest.mark.parametrize(("size", "worse"), [(1e-7, False), (1e-3, True)])
+def test_errors_of_the_size_of_rounding_do_not_count(
+    size: float, worse: bool, etharness: Etharness, tmp_path: Path
+) -> None:
+    pytest.importorskip("scipy", reason="an extra: its absence has tests of its own")
+    x = np.full((3, 1, 4), size, np.float32)
+    file = samples(tmp_path / "x.npz", inputs=x, references=x * np.float32(0.9))
+    shape = ((1, 4), np.float32)
+    for kernel in ("relu", "neg"):
+        model = operator(tmp_path / f"{kernel}.pte", f"aten::{kernel}", shape, shape)
+        harness.run(model, board="native", dataset=file, output=tmp_path / kernel)
+    done = etharness("compare", str(tmp_path / "relu"), str(tmp_path / "neg"))
+    assert ("ACCURACY: mean_error is worse" in " ".join(done.out.split())) == worse
+
+
+def test_a_masked_class_is_the_last_one(tmp_path: Path) -> None:
+    """Its score is -inf, which is equal to a reference of -inf."""
+    shape = ((1, 4), np.float32)
+    model = operator(tmp_path / "log.pte", "aten::log", shape, shape)
+    x = np.float32([[[1, 2, 0, 0]], [[3, 2, 0, 1]], [[0, 0, 0, 0]], [[1, np.inf, 2, 3]]])
+    with np.errstate(divide="ignore"):
+        right = np.log(x)
+    file = samples(
+        tmp_path / "x.npz", inputs=x, references=right, labels=[1, 0, 0, 1], metric="top1"
+    )
+    run = harness.run(model, board="native", dataset=file, output=tmp_path / "run")
+    record = run.result.accuracy
+    assert record is not None
+    assert (record.top1, record.not_numbers, record.unknown) == (0.5, 4, "")
+    assert record.max_error == pytest.approx(0, abs=1e-6)
+    assert np.load(tmp_path / "run/samples.npz")["predicted"].tolist() == [1, 0, -1, -1]
+
+
+def test_a_marker_takes_packaged_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_it.py").write_text(
+        "import pytest\n@pytest.mark.etharness(board='native', model='kws_int8', dataset='kws')\n"
+        "def test_it(etharness_run):\n    assert etharness_run.result.accuracy.ran == 48\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", "tests")
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 def test_a_part_of_the_samples_is_not_judged(etharness: Etharness, tmp_path: Path) -> None:
     whole, part = tmp_path / "whole", tmp_path / "part"
     harness.run("kws_int8", board="native", dataset="kws", output=whole)
@@ -454,3 +500,9 @@ def test_a_plan_and_a_budget_know_it(etharness: Etharness, tmp_path: Path) -> No
     shutil.copy(MODELS / "samples/ad.npz", tmp_path)
     right = etharness("nightly", str(plan), "--dry-run")
     assert right.code == 0, right.err
+    samples(tmp_path / "ad.npz", inputs=np.zeros((2, 640), np.float32), labels=[0, 2], metric="auc")
+    unfit = etharness("nightly", str(plan), "--dry-run")
+    assert unfit.code == 2
+    assert "ad.npz: label 2 of sample 1 is out of range" in " ".join(
+        (unfit.out + unfit.err).split()
+    )

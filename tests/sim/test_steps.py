@@ -51,6 +51,23 @@ def test_a_sequence_is_one_run_with_a_trace(name: str, tmp_path: Path) -> None:
     assert harness.load(tmp_path / "run").verdict == run.verdict
 
 
+def test_a_plan_has_steps(stream: tuple[Path, Path], tmp_path: Path, etharness: Etharness) -> None:
+    program, steps = stream
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        f'schema = 1\nname = "lab"\noutput = "out"\n[[board]]\nboard = "native"\n[[model]]\n'
+        f'file = "{program.relative_to(tmp_path)}"\nsteps = "{steps.relative_to(tmp_path)}"\n'
+    )
+    done = etharness("nightly", plan)
+    assert done.code == 0, done.out + done.err
+    [result] = (tmp_path / "out").rglob("result.json")
+    assert len(json.loads(result.read_text())["steps"]) == 6
+    (steps / "001/inputs/0.npy").unlink()
+    unfit = etharness("nightly", plan, "--dry-run")
+    assert unfit.code == 2
+    assert "001/inputs/0.npy: missing" in " ".join((unfit.out + unfit.err).split())
+
+
 def test_hidden_files_are_no_steps(stream: tuple[Path, Path], tmp_path: Path) -> None:
     program, steps = stream
     (steps / ".git").mkdir()

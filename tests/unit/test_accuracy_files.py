@@ -66,8 +66,8 @@ def refused_file(
         ({"inputs": X, "references": X, "groups": LABELS}, "'groups' and 'metric' are of labels"),
         ({"inputs": X, "inputs_scale": np.float32(1), "labels": LABELS}, "for integers"),
         (
-            {"inputs": X, "references": np.where(Y[2] == Y, np.inf, Y)},
-            "'references' of sample 0 has elements that are infinite or not numbers",
+            {"inputs": X, "references": np.where(Y[2] == Y, np.nan, Y)},
+            "'references' of sample 0 has elements that are not numbers",
         ),
         ({"inputs": np.array(["a"] * 4), "labels": LABELS}, "'inputs' is <U1[4]"),
         ({"inputs": np.array([{}] * 4), "labels": LABELS}, "not a readable .npz file"),

@@ -561,6 +561,7 @@ class HistoryLimits(Strict, frozen=True):
         absolute_nj: Smallest growth of an energy, in nanojoules.
         absolute_accuracy: Smallest fall of top-1 accuracy and of AUC, both from 0 to 1.
         relative_error: Smallest growth of an error against references, as a share of the baseline.
+        absolute_error: Smallest growth of such an error, in units of the output.
         fdr: False discovery rate: expected share of false alarms among the reported changes of one
             result; if nothing changed, the probability of any alarm (``docs/verdicts.md``).
         detectable: Largest change, as a share, that the median operator may have had unseen; with a
@@ -582,6 +583,7 @@ class HistoryLimits(Strict, frozen=True):
     absolute_nj: _Amount = 100.0
     absolute_accuracy: _Amount = 0.01
     relative_error: _Share = 0.05
+    absolute_error: _Amount = 1e-6
     fdr: _Level = 0.01
     detectable: Annotated[float, msgspec.Meta(gt=0)] = 0.25
     min_results: Annotated[int, msgspec.Meta(ge=3)] = 5
@@ -598,7 +600,11 @@ class HistoryLimits(Strict, frozen=True):
             return self.relative_energy, self.absolute_nj
         if metric.unit == "error":
             share = metric.name.startswith("1 - ")
-            return (0.0, self.absolute_accuracy) if share else (self.relative_error, 0.0)
+            return (
+                (0.0, self.absolute_accuracy)
+                if share
+                else (self.relative_error, self.absolute_error)
+            )
         relative, us, ticks = self.relative, self.absolute_us, self.absolute_ticks
         for other in self.override:
             if fnmatchcase(metric.name, other.event) and fnmatchcase(metric.block, other.block):

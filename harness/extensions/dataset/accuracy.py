@@ -67,7 +67,8 @@ class SampleScores:
         elif self._metric == "top1":
             first = outputs[0].ravel()
             chosen = first[0] if is_class(self.outputs[0]) else first.argmax()
-            self.predicted.append(int(chosen) if finite else _NO_CLASS)
+            # -inf is the score of a class that is masked.
+            self.predicted.append(int(chosen) if np.isfinite(first.max()) else _NO_CLASS)
         if references:
             self._add_errors(outputs, references)
 
@@ -107,10 +108,8 @@ class SampleScores:
     def _add_errors(
         self, outputs: Sequence[npt.NDArray[Any]], references: Sequence[npt.NDArray[Any]]
     ) -> None:
-        with np.errstate(invalid="ignore"):  # inf - inf
-            pairs = zip(outputs, references, strict=True)
-            both = [np.abs(a.astype(np.float64) - b.astype(np.float64)).ravel() for a, b in pairs]
-        found = np.concatenate(both)
+        pairs = zip(outputs, references, strict=True)
+        found = np.concatenate([_differences(output.ravel(), b.ravel()) for output, b in pairs])
         self.errors.append(float(found.mean()) if len(found) else 0.0)
         self._elements += len(found)
         self._absolute += float(found.sum())
@@ -169,6 +168,15 @@ class SampleScores:
         with io.BytesIO() as file:
             np.savez_compressed(file, sample=np.array(self.ran, np.int64), **known)
             return file.getvalue()
+
+
+def _differences(output: npt.NDArray[Any], reference: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return how far elements are apart; those that are equal, such as -inf of both, are not."""
+    first, second = output.astype(np.float64), reference.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        apart: npt.NDArray[np.float64] = np.abs(first - second)
+    apart[first == second] = 0
+    return apart
 
 
 def _score(score: str, given: npt.NDArray[Any], output: npt.NDArray[Any]) -> float:

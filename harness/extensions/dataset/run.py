@@ -21,6 +21,7 @@ from harness.printing import printable
 from harness.records.result import AccuracyRecord
 from harness.report.words import ReportTable, counted
 from harness.runs.device import CANCEL_S, declared_tensors, tensor_from_bytes, tensor_to_bytes
+from harness.runs.directory import SAMPLES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from harness.link.session import Session
     from harness.runs.directory import RunDirectory
     from harness.runs.request import RunRequest
-
-DETAILS: Final = "samples.npz"
-"""File of the run directory with what is known of each sample."""
 
 _UNLOGGED: Final = RunOptions(debug_level=VALUES["none"], profiling_level=PROFILES["method"])
 
@@ -133,7 +131,7 @@ class DatasetRun:
             stages("samples", self.file.count, self.file.count)
         finally:
             record(scores.record())
-            directory.write(DETAILS, scores.details())
+            directory.write(SAMPLES, scores.details())
 
     def _execute(
         self, session: Session, loaded: ModelInfo, number: int, timeout_s: float, stages: Stages

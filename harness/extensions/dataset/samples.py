@@ -360,10 +360,10 @@ def _numbered(arrays: Mapping[str, npt.NDArray[Any]], part: str) -> tuple[Stored
                 f"{name!r} is {values.dtype}{list(values.shape)}\nsave numbers, one element of the "
                 "first axis per sample"
             )
-        wrong = np.argwhere(~np.isfinite(values))[:, 0]
+        wrong = np.argwhere(np.isnan(values))[:, 0]
         if part == "references" and len(wrong):
             raise ValueError(
-                f"{name!r} of sample {wrong[0]} has elements that are infinite or not numbers\n"
+                f"{name!r} of sample {wrong[0]} has elements that are not numbers\n"
                 "outputs have no error against them: leave such samples out"
             )
         found.append(StoredArray(name, values, *_scale_of(arrays, name)))

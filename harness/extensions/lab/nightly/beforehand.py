@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from harness.config.unit import Unit
+from harness.decode.pte import ModelFile
 from harness.errors import BusyError, HarnessError, Owner, PortError
 from harness.extensions.lab.nightly.night import Prepared
 from harness.extensions.lab.nightly.plan import NightUnit, model_file, options_of
 from harness.link.transports import connect, device_path, is_probe, parse_address, plugin_scheme
+from harness.plugins import DATASETS, TARGETS, load_extension
 from harness.records.nightly import Trouble
 from harness.runs.loading import place_model, read_model_file, require_runnable
 from harness.runs.request import RunRequest
@@ -26,6 +28,18 @@ from harness.target.selection import hold_if
 
 _CONNECT_S: Final = 3.0
 """Longest wait for the server of a port."""
+
+_OF_MODELS: Final = (
+    "method",
+    "placed",
+    "data",
+    "dataset",
+    "steps",
+    "state",
+    "inputs",
+    "references",
+)
+"""Settings that have to fit the model."""
 
 _AT_ONCE: Final = 16
 """Ports that are tried at once."""
@@ -40,7 +54,7 @@ def misfits(prepared: Prepared) -> Iterator[Trouble]:
     boards = {unit.board.name: unit.board for unit in prepared.units}
     for model in plan.model:
         options = options_of(plan, model).within(document.path.parent)
-        of_model = {name: options[name] for name in ("method", "placed", "data") if name in options}
+        of_model = {name: options[name] for name in _OF_MODELS if name in options}
         for name, board in boards.items():
             if model.boards and name not in model.boards:
                 continue
@@ -49,10 +63,25 @@ def misfits(prepared: Prepared) -> Iterator[Trouble]:
                 try:
                     read = read_model_file(request)
                     require_runnable(read, request.method_name, board, request)
+                    _require_files(request, read)
                     if request.placed:
                         place_model(read, board)
                 except HarnessError as error:
                     yield Trouble(owner=Owner.TEST, message=error.message, hint=error.hint or "")
+
+
+def _require_files(request: RunRequest, model: ModelFile) -> None:
+    """Check that samples and steps are complete and fit the model.
+
+    Raises:
+        UsageError: They do not.
+    """
+    if request.dataset is not None:
+        load_extension(DATASETS, "npz", "--dataset is", "dataset").read_dataset(request, model)
+    if request.steps is not None:
+        states = load_extension(TARGETS, "state", "--steps and --state are", "state")
+        method = model.method(request.method_name)
+        states.read_steps(request.steps, request.method_name, method)
 
 
 def unreachable(units: Iterable[NightUnit]) -> Iterator[Trouble]:

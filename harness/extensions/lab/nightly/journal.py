@@ -526,7 +526,9 @@ def _files(plan: NightlyPlan, document: Document, units: Sequence[NightUnit]) ->
         for variant in plan.variants:
             yield model_file(document, model, variant)
         for file in options_of(plan, model).files():
-            yield path_of(document, file)
+            path = path_of(document, file)
+            folder = path.rglob("*") if path.is_dir() else [path]  # the steps of a sequence
+            yield from (each for each in folder if not each.is_dir())
     for unit in units:
         yield from (image for image in unit.images.values() if image is not None)
 
