@@ -119,6 +119,8 @@ def _elementwise(name: str) -> Iterator[Arguments]:
     if base in _SIGNED.split() and overload == "out":
         for shape in SHAPES:
             yield [signed(*shape), *_EXTRA.get(base, ()), Out(shape)]
+            if base in ("relu", "hardtanh"):  # the layers that compute on int8 itself
+                yield [int8s(*shape), *map(int, _EXTRA.get(base, ())), Out(shape, np.int8)]
     elif base in _UNARY.split():
         for shape in SHAPES:
             yield [floats(*shape), Out(shape)]
@@ -306,6 +308,7 @@ def _indexed(name: str) -> Iterator[Arguments]:
                     yield [table, 0, index, chosen]
                     column = rng.integers(0, width, count)
                     yield [table, 1, column, Out((rows, count))]
+                    yield [int8s(rows, width), 0, index, Out((count, width), np.int8)]
                 case "gather":
                     yield [table, 0, many, False, chosen]
                     yield (
