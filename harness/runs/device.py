@@ -130,7 +130,10 @@ def dtype_of(scalar_type: int) -> np.dtype[Any]:
         TargetError: NumPy has no such type.
     """
     if scalar_type not in NUMPY_TYPES:
-        raise TargetError(f"the model has a tensor of {type_name(scalar_type)}: unsupported type")
+        raise TargetError(
+            f"the model has an input or output of {type_name(scalar_type)}, which NumPy lacks",
+            hint="give it float32 inputs and outputs, and convert them within the model",
+        )
     return little_endian(NUMPY_TYPES[scalar_type])
 
 

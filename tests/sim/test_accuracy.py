@@ -195,6 +195,20 @@ def test_integers_with_a_scale_are_for_float16_too(etharness: Etharness, tmp_pat
     assert accuracy(tmp_path / "run")["max_error"] == 0
 
 
+def test_a_type_that_numpy_lacks_is_named_with_a_remedy(
+    etharness: Etharness, tmp_path: Path
+) -> None:
+    path, program = tmp_path / "bf.pte", ProgramBuilder([0, 512])
+    x, y = (program.tensor((1, 4), scalar_type=15, memory=(1, 256 * n)) for n in range(2))
+    program.call("aten::relu", x, y, overload="out")
+    path.write_bytes(program.finish(inputs=[x], outputs=[y]))
+    words = ("run", "--board", "native", "--model", str(path), "-o", str(tmp_path / "run"))
+    done = etharness(*words)
+    assert done.code == 4
+    text = " ".join(done.err.split())
+    assert "an input or output of bfloat16, which NumPy lacks try: give it float32 inputs" in text
+
+
 def test_outputs_of_another_size_than_their_references_are_failures(
     etharness: Etharness, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ from harness.runs.source import load_source
 from tests.conftest import MODELS, CommandResult
 from tests.support.fake_ppk2 import FakePpk2
 from tests.support.rtl import QEMU, board_file
+from tests.support.stateful import unpacked
 
 pytestmark = pytest.mark.sim
 MODEL = MODELS / "small_int8.pte"
@@ -199,6 +200,27 @@ def test_more_counters_than_the_core_has_take_several_runs(
     for name in names[:8]:
         assert counts(loaded.trace, name)[2:].tolist() == counts(single, name)[2:].tolist()
     assert (counts(loaded.trace, "loads") + counts(loaded.trace, "stores")).all()
+
+
+@pytest.mark.long
+def test_each_pass_of_counters_is_a_sequence_of_its_own(tmp_path: Path) -> None:
+    """From the first state, so that both passes compute, and cost, the same."""
+    program, steps = unpacked("stream", tmp_path)
+    names = (*BRANCHES, "loads", "stores", "jumps")
+    run = harness.run(
+        *(program,),
+        board="rtl-cv32e40p",
+        steps=steps,
+        counters=names,
+        counter_passes=True,
+        output=tmp_path / "run",
+    )
+    assert (run.verdict.exit_code, run.result.runs_completed) == (0, 6)
+    assert run.result.trace is not None
+    assert run.result.trace.passes is not None
+    assert run.result.trace.passes.execution_difference == 0
+    assert [counter.name for counter in run.trace.counters] == [*names]
+    assert sum(block.name == "Execute" for block in run.trace.blocks) == 6
 
 
 def test_a_counter_that_the_board_lacks_is_named_with_those_it_has(

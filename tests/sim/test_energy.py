@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from harness.extensions.energy.event_energy import align_recording, event_energy
 from harness.extensions.energy.meters import open_meter
 from harness.extensions.energy.recording import read_recording
 from harness.extensions.energy.run import MeterRecorder
-from tests.conftest import MODELS, ROOT, CommandResult
+from tests.conftest import FIXTURES, MODELS, ROOT, CommandResult
 from tests.sim.test_cancel import Command
 from tests.support.bundled import FIXTURE
 from tests.support.currents import VOLTS, TrueRun, decoded, true_run, with_losses, words_of
@@ -382,6 +382,49 @@ def test_a_streamed_run_is_measured(
     assert done.code == 0, done.err
     known = assert_inside(streamed.trace, true, run / "power.samples")
     assert known[streamed.trace.chain >= 0].all()
+
+
+def test_the_steps_of_a_sequence_are_measured(
+    qemu: Qemu, tmp_path: Path, etharness: Callable[..., CommandResult]
+) -> None:
+    """One recording has all of them; the host reads outputs and log between two steps."""
+    steps, run, file = tmp_path / "steps", tmp_path / "run", tmp_path / "power.csv"
+    for number, array in enumerate(np.load(FIXTURES / "kws_int8.npz")["inputs"][:3]):
+        (steps / f"{number}/inputs").mkdir(parents=True)
+        np.save(steps / f"{number}/inputs/0.npy", array.reshape(1, 1, 49, 10))
+    made: list[TrueRun] = []
+
+    def export(pin: MarkerPin) -> None:
+        while len(pin.edges) < 6 or not (run / "trace.etdp").exists():
+            time.sleep(0.01)
+        trace = harness.load(run / "trace.etlog").trace
+        assert trace is not None
+        trace = replace(trace, clocks=qemu.trace.clocks)  # the log itself has no rate
+        made.append(true_run(trace, np.random.default_rng(3)))
+        samples = decoded(words_of(made[0], np.random.default_rng(4)))
+        rows = zip(samples.amperes.tolist(), samples.marker.tolist(), strict=True)
+        lines = [
+            f"{n / 100:.2f},{1e6 * amperes:.3f},{int(high)}0000000"
+            for n, (amperes, high) in enumerate(rows)
+        ]
+        file.write_text("\n".join(["Timestamp(ms),Current(uA),D0-D7", *lines]))
+
+    with board_with_pin(tmp_path, qemu.board) as (board, pin):
+        exporting = threading.Thread(target=export, args=(pin,), daemon=True)
+        exporting.start()
+        done = etharness(
+            *("run", "--board", board, "--model", "kws_int8", "--steps", steps, "-o", run),
+            *("--energy", f"csv:{file}", "--volts", str(VOLTS)),
+        )
+        exporting.join()
+        assert pin.edges == "10" * 3
+    assert done.code == 0, done.err
+    trace = harness.load(run).trace
+    assert trace is not None
+    assert_inside(trace, made[0], run / "power.samples")
+    document = json.loads((run / "result.json").read_text())
+    (whole,) = (op for op in document["energy"]["operators"] if op["name"] == "Method::execute")
+    assert (whole["events"], whole["measured"]) == (3, 3)
 
 
 def test_each_test_set_of_a_program_is_recorded(
