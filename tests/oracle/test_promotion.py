@@ -243,6 +243,14 @@ def test_empty_batches(etstub: ct.CDLL, data: st.DataObject, depth: int, columns
     check(etstub, "aten::linear.out", [x, weight.T.copy(), None], out)
     check(etstub, "aten::bmm.out", [x[None].swapaxes(0, 1), weight[None][:0]], Out((0, 1, columns)))
     rows = Out(x.shape), Out((0, 1)), Out((0, 1))
+    left, right = np.zeros((depth, 0), np.float32), np.zeros((0, columns), np.float32)
+    sums = Out((depth, columns))  # of nothing
+    check(etstub, "aten::mm.out", [left, right], sums)
+    check(etstub, "aten::addmm.out", [bias, left, right, 2, 1], sums)
+    check(etstub, "aten::bmm.out", [left[None], right[None]], Out((1, depth, columns)))
+    check(etstub, "aten::mm.out", [weight, weight.T[:, :0].copy()], Out((depth, 0)))
+    check(etstub, "aten::argmax.out", [x, 1, False], Out((0,), np.int64))
+    check(etstub, "aten::argmax.out", [x, 0, False], Out((depth,), np.int64), refused=True)
     norm = [x, [depth], None, None, 1e-5]
     check(etstub, "aten::native_layer_norm.out", norm, *rows)
 

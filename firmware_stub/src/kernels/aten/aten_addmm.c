@@ -12,8 +12,8 @@ static const char *addmm(const etd_call *call) {
     int32_t strides[ETD_MAX_DIMS];
     float beta;
     float alpha;
-    if (!etd_is_type(added, ETD_FLOAT) || !etd_is_batch(mat1, ETD_FLOAT, 2) || !etd_is(mat2, ETD_FLOAT, 2) ||
-        !etd_is_type(out, ETD_FLOAT)) {
+    if (!etd_is_type(added, ETD_FLOAT) || !etd_is_type(mat1, ETD_FLOAT) || mat1->ndim != 2 ||
+        !etd_is_type(mat2, ETD_FLOAT) || mat2->ndim != 2 || !etd_is_type(out, ETD_FLOAT)) {
         return "supports only float32 matrices";
     }
     const etd_matrix a = etd_matrix_of(mat1, 0);

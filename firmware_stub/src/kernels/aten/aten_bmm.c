@@ -7,7 +7,7 @@ static const char *multiply(const etd_call *call, uint8_t ndim) {
     const etd_tensor *a = etd_arg_tensor(call, 0);
     const etd_tensor *b = etd_arg_tensor(call, 1);
     etd_tensor *out = etd_arg_out(call, 2);
-    if (!etd_is_batch(a, ETD_FLOAT, ndim) || !etd_is_batch(b, ETD_FLOAT, ndim) ||
+    if (!etd_is_type(a, ETD_FLOAT) || a->ndim != ndim || !etd_is_type(b, ETD_FLOAT) || b->ndim != ndim ||
         !etd_is_type(out, ETD_FLOAT)) {
         return ndim == 2 ? "supports only float32 matrices" : "supports only batches of float32 matrices";
     }

@@ -34,6 +34,9 @@ static const char *find(etd_reduction *reduction, etd_tensor *values, etd_tensor
     if (!etd_plan_reduction(reduction, indices) || (values != NULL && !etd_resize_like(values, indices))) {
         return "invalid output size";
     }
+    if (reduction->count == 0 && indices->nbytes != 0) {
+        return "empty input";
+    }
     etd_walk_add_dims(&to_index, indices, indices->ndim);
     if (values != NULL) {
         etd_walk_add_dims(&to_value, values, values->ndim);
@@ -56,9 +59,9 @@ static const char *run_find(const etd_call *call, bool with_values, bool is_larg
     etd_reduction reduction = {.input = etd_arg_tensor(call, 0)};
     etd_tensor *values = with_values ? etd_arg_out(call, 3) : NULL;
     etd_tensor *indices = etd_arg_out(call, with_values ? 4 : 3);
-    if (!etd_is_numeric(reduction.input) || reduction.input->nbytes == 0 || !etd_is_type(indices, ETD_LONG) ||
+    if (!etd_is_numeric(reduction.input) || !etd_is_type(indices, ETD_LONG) ||
         (with_values && !etd_is_type(values, reduction.input->dtype))) {
-        return "invalid type, or empty input";
+        return "invalid type";
     }
     if (etd_arg_list_count(call, 1) != UINT32_MAX || (with_values && etd_arg_is_none(call, 1)) ||
         !etd_arg_reduced(call, 1, &reduction) || !etd_arg_bool(call, 2, &reduction.keepdim)) {

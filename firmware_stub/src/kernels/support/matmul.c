@@ -33,8 +33,25 @@ static void multiply_line(const etd_matrix *a, const etd_matrix *b, const etd_ad
     etd_multiply_line(&line);
 }
 
+/* Stores products of no columns and no rows: sums of nothing. */
+static void store_addend(const etd_addend *addend, const etd_matrix *out) {
+    for (int32_t row = 0; row < out->rows; row++) {
+        for (int32_t column = 0; column < out->columns; column++) {
+            float sum = 0.0f;
+            if (addend != NULL) {
+                sum = addend->data[row * addend->row_step + column * addend->column_step] * addend->beta;
+            }
+            out->data[row * out->row_step + column * out->column_step] = sum;
+        }
+    }
+}
+
 void etd_multiply(const etd_matrix *a, const etd_matrix *b, const etd_addend *addend, const etd_matrix *out) {
-    if (a->rows == 0) {
+    if (a->rows == 0 || b->columns == 0) {
+        return;
+    }
+    if (a->columns == 0) {
+        store_addend(addend, out);
         return;
     }
     if (a->rows == 1 && a->column_step == 1 && out->column_step == 1 &&
