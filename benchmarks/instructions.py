@@ -6,7 +6,8 @@
     python -m benchmarks.instructions --operators cortex_m::pad.out "aten::convolution.out grouped"
 
 The last form replaces the coefficients of these operators and loops by a fit of their calls alone,
-after a change of their kernels; what is recorded of the networks that are held back stays as it is.
+after a change of their kernels; what is recorded of the networks that are held back stays as it is
+until `--held-back` counts them again.
 
 The zoo needs torch and executorch, here or in `.venv-oracle`. Networks run with the inputs of their
 export, `NAME.0.npy` and so on beside `NAME.pte`, otherwise with random ones.
@@ -153,9 +154,26 @@ def measure_again(boards: Sequence[str], kinds: Sequence[str]) -> None:
             if found is not None:
                 model.operators[kind] = found
         path.write_bytes(written(model))
-        errors = {name: round(error, 4) for name, error in recorded_errors(path).items()}
-        path.write_bytes(written(replace(model, held_out=errors)))
+        state_errors(path)
     write_errors()
+
+
+def count_again(boards: Sequence[str], models: Mapping[str, Path]) -> None:
+    """Count the networks that are held back again, and state the errors of the coefficients."""
+    others = {name: path for name, path in models.items() if is_held_out(name)}
+    for name in boards or BOARDS:
+        board, _ = load_board(name)
+        record(board.cpu, [*measure(board, others)])
+        state_errors(data_directory("boards") / f"instructions/{board.cpu}.json")
+        print(f"{name}: counted", flush=True)
+    write_errors()
+
+
+def state_errors(path: Path) -> None:
+    """Write the errors for the recorded calls into a file of coefficients."""
+    model = decode_json(path.read_bytes(), type_=InstructionModel)
+    errors = {name: round(error, 4) for name, error in recorded_errors(path).items()}
+    path.write_bytes(written(replace(model, held_out=errors)))
 
 
 def _exported(folder: Path | None) -> list[Path]:
@@ -411,8 +429,12 @@ if __name__ == "__main__":
     parser.add_argument("boards", nargs="*", metavar="BOARD")
     parser.add_argument("--models", type=Path, help="folder with networks (.pte) beside packaged")
     parser.add_argument("--operators", nargs="+", metavar="OPERATOR", help="measure these alone")
+    parser.add_argument("--held-back", action="store_true", help="count these networks alone")
     arguments = parser.parse_args()
     if arguments.operators:
         measure_again(arguments.boards, arguments.operators)
+    elif arguments.held_back:
+        networks = {path.stem: path for path in _exported(arguments.models)}
+        count_again(arguments.boards, {**packaged_models(), **networks})
     else:
         main(arguments.boards, arguments.models)

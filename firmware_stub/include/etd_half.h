@@ -16,7 +16,9 @@ typedef union {
 static inline float etd_widen(uint16_t stored, bool is_bfloat16) {
     const uint32_t smallest = 113u << 23; /* 2^-14, the smallest float16 that is not denormal */
     const uint32_t sign = ((uint32_t)stored & 0x8000u) << 16;
-    etd_float_bits number = {.bits = (uint32_t)stored << 16};
+    etd_float_bits number;
+    etd_float_bits least;
+    number.bits = (uint32_t)stored << 16;
     if (is_bfloat16) {
         return number.real;
     }
@@ -26,7 +28,8 @@ static inline float etd_widen(uint16_t stored, bool is_bfloat16) {
         number.bits += 112u << 23; /* infinity or NaN */
     } else if (exponent == 0) {
         number.bits += 1u << 23;
-        number.real -= (etd_float_bits){.bits = smallest}.real;
+        least.bits = smallest;
+        number.real -= least.real;
     }
     number.bits |= sign;
     return number.real;
@@ -34,7 +37,8 @@ static inline float etd_widen(uint16_t stored, bool is_bfloat16) {
 
 /* Returns the nearest float16 or bfloat16 number, ties to even. */
 static inline uint16_t etd_narrow(float real, bool is_bfloat16) {
-    etd_float_bits number = {.real = real};
+    etd_float_bits number;
+    number.real = real;
     if (real != real) {
         return is_bfloat16 ? 0x7FC0u : 0x7E00u;
     }
