@@ -335,7 +335,17 @@ def _indexed(name: str) -> Iterator[Arguments]:
                     yield [table, 0, many, 0.5, shape]
     for shape in CUBES if name == "index" else ():
         index = rng.integers(0, shape[1], max(1, shape[1] // 2))
-        yield [floats(*shape), TensorList([None, index]), Out((shape[0], len(index), shape[2]))]
+        chosen = (shape[0], len(index), shape[2])
+        yield [floats(*shape), TensorList([None, index]), Out(chosen)]
+        yield [int8s(*shape), TensorList([None, index]), Out(chosen, np.int8)]
+    for shape in CUBES if name == "index" else ():  # edges of images, whose orders ExecuTorch keeps
+        channels, size = 4 * shape[0], shape[1] + 6
+        edge = np.abs(np.arange(-1, size + 1) % size)
+        image, wide = int8s(1, channels, size, size), int8s(1, channels, size, size + 2)
+        at_columns, at_rows = TensorList([None, None, None, edge]), TensorList([None, None, edge])
+        yield [last(image), at_columns, Out(wide.shape, np.int8, (0, 3, 2, 1))]
+        tall = (1, channels, size + 2, size + 2)
+        yield [Tensor(wide, (0, 3, 2, 1)), at_rows, Out(tall, np.int8, (0, 2, 1, 3))]
 
 
 def _masked(name: str) -> Iterator[Arguments]:
@@ -386,6 +396,11 @@ def _copies(name: str) -> Iterator[Arguments]:
                     if rank == 4:
                         yield [x, False, [0, 2, 3, 1], Out(shape, kind, (0, 2, 3, 1))]
                         yield [last(x), False, [0, 1, 2, 3], out]
+                    elif kind is np.int8:
+                        image = int8s(1, 4 + 2 * shape[0] % 9, 6 + shape[0] % 7, 6 + shape[-1] % 9)
+                        for order in ((0, 1, 2, 3), (0, 2, 1, 3)):
+                            copied = last8(*image.shape)
+                            yield [Tensor(image, order), False, [0, 2, 3, 1], copied]
                 case "_to_dim_order_copy.out":
                     yield [x, False, [*range(rank)], out]
                     yield [x, False, [*range(rank)], Out(shape, np.int64)]
