@@ -449,6 +449,49 @@ static uint32_t chosen_place(const etd_tensor *self, const etd_lookup *lookup, u
 /* What is done with the indexed elements. */
 typedef enum { READ, WRITE, ADD } etd_transfer;
 
+/* Plans the moves along dimensions that are not indexed, of the indexed tensor and of the other one. Returns
+ * the number of their positions, and in bits of `direct` which indices need no broadcast. */
+static uint32_t plan_sides(const etd_tensor *indexed, const etd_lookup *lookup, const int32_t *strides,
+                           etd_walk sides[2], uint32_t *direct) {
+    const etd_tensor *joint = &lookup->joint;
+    uint32_t kept = 0; /* result dimension of the next one that is not indexed */
+    uint32_t count = 1;
+    for (uint32_t d = 0; d < indexed->ndim; d++) {
+        const etd_tensor *indices = lookup->tensors[d];
+        if (indices != NULL) {
+            const bool is_direct = etd_is_contiguous(indices) && etd_numel(indices) == etd_numel(joint);
+            *direct |= (is_direct ? 1u : 0u) << d;
+        } else {
+            kept += kept == lookup->place ? joint->ndim : 0u;
+            etd_walk_add(&sides[0], indexed->sizes[d], indexed->strides[d]);
+            etd_walk_add(&sides[1], indexed->sizes[d], strides[kept++]);
+            count *= (uint32_t)indexed->sizes[d];
+        }
+    }
+    return count;
+}
+
+/* Adds numbers of another tensor to the indexed one. */
+static void add_sides(const etd_tensor *indexed, uint32_t place, const etd_tensor *other, uint32_t from,
+                      etd_walk sides[2], uint32_t count) {
+    for (uint32_t left = count; left > 0; left--) {
+        const etd_number number = etd_load_number(other, from + sides[1].offset);
+        etd_put_number(indexed, place + sides[0].offset, number, true);
+        etd_walk_next(&sides[0]);
+        etd_walk_next(&sides[1]);
+    }
+}
+
+static ETD_INLINE void move_run(uint8_t *to, const uint8_t *from, uint32_t bytes) {
+    if (bytes == sizeof(uint32_t)) {
+        memmove(to, from, sizeof(uint32_t)); /* without a call */
+    } else if (bytes == 1) {
+        *to = *from;
+    } else {
+        memmove(to, from, bytes);
+    }
+}
+
 /* Moves elements between the indexed tensor and another one, with strides along the dimensions of the result.
  * All positions that are not indexed are moved at once. */
 static void transfer(const etd_tensor *indexed, const etd_lookup *lookup, const etd_tensor *other,
@@ -458,24 +501,11 @@ static void transfer(const etd_tensor *indexed, const etd_lookup *lookup, const 
     etd_walk at = {0}; /* joint positions of the other tensor */
     etd_walk sides[2] = {0};
     etd_copy_loop loops[ETD_COPY_LOOPS];
-    uint32_t kept = 0; /* result dimension of the next one that is not indexed */
-    uint32_t count = 1;
     uint32_t direct = 0;
     for (uint32_t d = 0; d < joint->ndim; d++) {
         etd_walk_add(&at, joint->sizes[d], strides[lookup->place + d]);
     }
-    for (uint32_t d = 0; d < indexed->ndim; d++) {
-        const etd_tensor *indices = lookup->tensors[d];
-        if (indices != NULL) {
-            const bool is_direct = etd_is_contiguous(indices) && etd_numel(indices) == etd_numel(joint);
-            direct |= (is_direct ? 1u : 0u) << d;
-        } else {
-            kept += kept == lookup->place ? joint->ndim : 0u;
-            etd_walk_add(&sides[0], indexed->sizes[d], indexed->strides[d]);
-            etd_walk_add(&sides[1], indexed->sizes[d], strides[kept++]);
-            count *= (uint32_t)indexed->sizes[d];
-        }
-    }
+    const uint32_t count = plan_sides(indexed, lookup, strides, sides, &direct);
     const uint32_t positions = count == 0 ? 0 : etd_numel(joint);
     const bool is_read = kind == READ;
     const uint32_t depth = positions == 0 ? 0 : etd_common_loops(&sides[!is_read], &sides[is_read], loops);
@@ -488,18 +518,9 @@ static void transfer(const etd_tensor *indexed, const etd_lookup *lookup, const 
         const uint8_t *from = is_read ? inside : outside;
         uint8_t *to = is_read ? outside : inside;
         if (kind == ADD) {
-            for (uint32_t left = count; left > 0; left--) {
-                etd_put_number(indexed, place + sides[0].offset,
-                               etd_load_number(other, at.offset + sides[1].offset), true);
-                etd_walk_next(&sides[0]);
-                etd_walk_next(&sides[1]);
-            }
-        } else if (is_run && bytes == sizeof(uint32_t)) {
-            memmove(to, from, sizeof(uint32_t)); /* without a call */
-        } else if (is_run && bytes == 1) {
-            *to = *from;
+            add_sides(indexed, place, other, at.offset, sides, count);
         } else if (is_run) {
-            memmove(to, from, bytes);
+            move_run(to, from, bytes);
         } else {
             etd_copy_strided(from, to, size, loops, depth);
         }

@@ -49,61 +49,92 @@ bool etd_plan_reduction(etd_reduction *reduction, etd_tensor *out) {
     return etd_resize(out, sizes, dim);
 }
 
+/* The number that is chosen so far, in the form that its type has. */
+typedef struct {
+    float value;
+    double real;
+    int64_t integer;
+    etd_extreme extreme;
+} etd_choice;
+
+/* Compares a line of float32, the usual type. NaN is beyond all numbers. */
+static ETD_INLINE void choose_float(etd_choice *choice, const float *floats, uint32_t place, uint32_t index,
+                                    etd_walk_run line, bool is_largest) {
+    const float *at = floats + place;
+    for (const uint32_t end = index + line.count; index < end; index++) {
+        const float next = *at;
+        if ((is_largest ? !(next <= choice->value) : !(next >= choice->value)) && !isnan(choice->value)) {
+            choice->value = next;
+            choice->extreme = (etd_extreme){index, (uint32_t)(at - floats)};
+        }
+        at += line.stride;
+    }
+}
+
+/* Return the number that is beyond all before it, or UINT32_MAX for none. */
+static uint32_t choose_real(etd_choice *choice, const etd_numbers *numbers, bool is_largest) {
+    uint32_t found = UINT32_MAX;
+    for (uint32_t i = 0; i < numbers->count; i++) {
+        const double next = numbers->as.reals[i];
+        if ((is_largest ? !(next <= choice->real) : !(next >= choice->real)) && !isnan(choice->real)) {
+            choice->real = next;
+            found = i;
+        }
+    }
+    return found;
+}
+
+static uint32_t choose_integer(etd_choice *choice, const etd_numbers *numbers, bool is_largest) {
+    uint32_t found = UINT32_MAX;
+    for (uint32_t i = 0; i < numbers->count; i++) {
+        const int64_t next = numbers->as.integers[i];
+        if (is_largest ? next > choice->integer : next < choice->integer) {
+            choice->integer = next;
+            found = i;
+        }
+    }
+    return found;
+}
+
+/* Compares a line of any type. */
+static void choose_number(etd_choice *choice, const etd_tensor *input, uint32_t place, uint32_t index,
+                          etd_walk_run line, bool is_largest) {
+    etd_numbers numbers;
+    for (const uint32_t end = index + line.count; index < end;) {
+        etd_load_numbers(input, place, line.stride, end - index, &numbers);
+        if (index == 0 && numbers.is_real) {
+            choice->real = numbers.as.reals[0];
+        } else if (index == 0) {
+            choice->integer = numbers.as.integers[0];
+        }
+        const uint32_t found = numbers.is_real ? choose_real(choice, &numbers, is_largest)
+                                               : choose_integer(choice, &numbers, is_largest);
+        if (found != UINT32_MAX) {
+            choice->extreme = (etd_extreme){index + found, place + found * (uint32_t)line.stride};
+        }
+        index += numbers.count;
+        place += numbers.count * (uint32_t)line.stride;
+    }
+}
+
 etd_extreme etd_find_extreme(etd_reduction *reduction, bool is_largest) {
     const etd_tensor *input = reduction->input;
     const etd_walk_run line = etd_innermost(&reduction->over);
-    const bool is_float = input->dtype == ETD_FLOAT; /* the usual type */
+    const bool is_float = input->dtype == ETD_FLOAT;
     const uint32_t start = reduction->from.offset;
-    float value = is_float ? etd_floats(input)[start] : 0.0f;
-    double real = 0.0;
-    int64_t integer = 0;
-    etd_extreme extreme = {0, start};
-    etd_numbers numbers;
-    for (uint32_t index = 0; index < reduction->count;) {
-        const uint32_t end = index + line.count;
-        uint32_t place = start + reduction->over.offset;
-        const float *at = etd_floats(input) + place;
-        for (; is_float && index < end; index++) {
-            const float next = *at;
-            if ((is_largest ? !(next <= value) : !(next >= value)) && !isnan(value)) { /* beyond, or NaN */
-                value = next;
-                extreme = (etd_extreme){index, (uint32_t)(at - etd_floats(input))};
-            }
-            at += line.stride;
-        }
-        while (index < end) {
-            etd_load_numbers(input, place, line.stride, end - index, &numbers);
-            uint32_t found = index == 0 ? 0 : UINT32_MAX;
-            if (numbers.is_real) {
-                real = index == 0 ? numbers.as.reals[0] : real;
-                for (uint32_t i = 0; i < numbers.count; i++) {
-                    const double next = numbers.as.reals[i];
-                    if ((is_largest ? !(next <= real) : !(next >= real)) && !isnan(real)) {
-                        real = next;
-                        found = i;
-                    }
-                }
-            } else {
-                integer = index == 0 ? numbers.as.integers[0] : integer;
-                for (uint32_t i = 0; i < numbers.count; i++) {
-                    const int64_t next = numbers.as.integers[i];
-                    if (is_largest ? next > integer : next < integer) {
-                        integer = next;
-                        found = i;
-                    }
-                }
-            }
-            if (found != UINT32_MAX) {
-                extreme = (etd_extreme){index + found, place + found * (uint32_t)line.stride};
-            }
-            index += numbers.count;
-            place += numbers.count * (uint32_t)line.stride;
+    etd_choice choice = {is_float ? etd_floats(input)[start] : 0.0f, 0.0, 0, {0, start}};
+    for (uint32_t index = 0; index < reduction->count; index += line.count) {
+        const uint32_t place = start + reduction->over.offset;
+        if (is_float) {
+            choose_float(&choice, etd_floats(input), place, index, line, is_largest);
+        } else {
+            choose_number(&choice, input, place, index, line, is_largest);
         }
         if (line.count != reduction->count) {
             etd_walk_next_line(&reduction->over);
         }
     }
-    return extreme;
+    return choice.extreme;
 }
 
 static const char *sum(etd_reduction *reduction, etd_tensor *out, bool average) {
