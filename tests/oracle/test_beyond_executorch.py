@@ -70,8 +70,8 @@ def test_pools_of_volumes(
     x, kernel = edges(data.draw(seeds), shape, np.float32), three(data, 1, 3)
     window = [kernel, data.draw(st.sampled_from([[], three(data, 1, 3)]))]
     window.append([data.draw(st.integers(0, size // 2)) for size in kernel])
-    reach = zip(shape[-3:], window[2], kernel, strict=True)
-    assume(all(n + 2 * p >= k for n, p, k in reach))
+    # PyTorch refuses a window larger than the volume, whatever the padding.
+    assume(all(n >= k for n, k in zip(shape[-3:], kernel, strict=True)))
     tensor, aten = torch.from_numpy(x), torch.ops.aten
     divisor = data.draw(st.sampled_from([None, 5]))
     arguments = [*window, ceil_mode, counted, divisor]
@@ -126,6 +126,7 @@ def test_bags_of_embeddings(
         starts[-1] = count
         starts[:1] = 0 if bags > 1 or count == 0 else count
     assume(not ended or bags > 1)
+    assume(bags or not count)  # PyTorch reads beyond its memory where words are in no bag
     weights = floats(data.draw(seeds), (count,)) if weighted and mode == 0 else None
     arguments = [table, words, starts, False, mode, False, weights, ended, padding]
     tensors = [torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in arguments]
