@@ -55,19 +55,27 @@ def misfits(prepared: Prepared) -> Iterator[Trouble]:
     for model in plan.model:
         options = options_of(plan, model).within(document.path.parent)
         of_model = {name: options[name] for name in _OF_MODELS if name in options}
-        for name, board in boards.items():
-            if model.boards and name not in model.boards:
+        chosen = [name for name in boards if not model.boards or name in model.boards]
+        for file in dict.fromkeys(model_file(document, model, v) for v in plan.variants):
+            # The files are the same for every board, and read once.
+            request = RunRequest("", file, 1, Path(), **of_model)
+            try:
+                read = read_model_file(request)
+                _require_files(request, read)
+            except HarnessError as error:
+                yield _trouble(error)
                 continue
-            for file in dict.fromkeys(model_file(document, model, v) for v in plan.variants):
-                request = RunRequest(name, file, 1, Path(), **of_model)
+            for name in chosen:
                 try:
-                    read = read_model_file(request)
-                    require_runnable(read, request.method_name, board, request)
-                    _require_files(request, read)
+                    require_runnable(read, request.method_name, boards[name], request)
                     if request.placed:
-                        place_model(read, board)
+                        place_model(read, boards[name])
                 except HarnessError as error:
-                    yield Trouble(owner=Owner.TEST, message=error.message, hint=error.hint or "")
+                    yield _trouble(error)
+
+
+def _trouble(error: HarnessError) -> Trouble:
+    return Trouble(owner=Owner.TEST, message=error.message, hint=error.hint or "")
 
 
 def _require_files(request: RunRequest, model: ModelFile) -> None:
