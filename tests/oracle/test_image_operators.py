@@ -122,13 +122,17 @@ MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "refle
 def test_sampling_at_a_grid(
     etstub: ct.CDLL, data: st.DataObject, mode: int, padding: int, corners: bool
 ) -> None:
-    """Positions lie within the image and beyond all of its sides."""
+    """Positions lie within the image and beyond all of its sides.
+
+    A sum of sixteen products is as inexact as the largest of them, however small it is.
+    """
     x = image(data)
     grid = floats(data.draw(seeds), (x.shape[0], data.draw(small), data.draw(small), 2)) * 1.5
     tensors = torch.from_numpy(x), torch.from_numpy(grid)
     expected = torch.nn.functional.grid_sample(*tensors, MODES[mode], PADDINGS[padding], corners)
     arguments = [x, grid, mode, padding, corners]
-    check(etstub, "aten::grid_sampler_2d.out", arguments, expected, data)
+    exact = 16 * float(np.finfo(np.float32).eps) * max(1.0, float(np.abs(x).max()))
+    check(etstub, "aten::grid_sampler_2d.out", arguments, expected, data, atol=exact)
 
 
 def test_positions_that_are_not_finite_are_outside(etstub: ct.CDLL) -> None:
@@ -151,7 +155,8 @@ def test_bicubic_samples_of_any_numbers(
     arguments = [x, grid, 2, padding, corners]
     tensors = torch.from_numpy(x), torch.from_numpy(grid)
     expected = torch.nn.functional.grid_sample(*tensors, MODES[2], PADDINGS[padding], corners)
-    check(etstub, "aten::grid_sampler_2d.out", arguments, expected, data)
+    exact = 16 * float(np.finfo(np.float32).eps) * max(1.0, float(np.abs(x).max()))
+    check(etstub, "aten::grid_sampler_2d.out", arguments, expected, data, atol=exact)
     if scale < 1e30:
         [theirs] = run_portable("aten::grid_sampler_2d.out", *arguments, Out((1, 2, 2, 3))) or [
             None
