@@ -694,9 +694,9 @@ def _check_boards(files: Sequence[BudgetSource], board: str) -> None:
                 where = file.document.where(("for", index, "board", place))
                 raise UsageError(
                     f"{where}: {pattern!r} matches no known board",
-                    hint=f"{did_you_mean(pattern, list(known))}known boards: "
-                    f"{', '.join(filter(None, known))}; name a board of your own in "
-                    "boards = [...] at the top of the file",
+                    hint=f"{did_you_mean(pattern, list(known))}`etharness boards` lists those of "
+                    "the package; name a board of your own in boards = [...] at the top of the "
+                    "file",
                 )
 
 

@@ -104,7 +104,9 @@ class OutputOptions:
 def show_outcome(output: OutputOptions, run: EvaluatedRun) -> None:
     """Print a finished run and the run directory that keeps it."""
     if output.json:
-        output.print_json(run.result)
+        from harness.report.document import run_document
+
+        printing.print_document(run_document(run))
         return
     from harness.report.description import describe
     from harness.report.run import print_run, print_test_sets

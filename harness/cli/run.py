@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  etharness run --board native --model kws_int8 --runs 20
+  etharness run model.pte --board native --runs 20
   etharness run --unit h743-a --model model.pte --flash --report run.html
   etharness run --board nucleo-f446re --port /dev/ttyACM0 --model model.pte \\
     --budget budget.toml --history results.db --baseline last:20
@@ -33,9 +33,16 @@ Examples:
 
 
 @click.command(name="run", cls=command.PanelCommand, epilog=_EXAMPLES)
+@click.argument(
+    "file",
+    metavar="[MODEL]",
+    required=False,
+    type=command.FilePath(),
+    shell_complete=command.complete_models,
+)
 @command.panel(
     command.WORKLOAD,
-    command.setting_option("model", required=True, shell_complete=command.complete_models),
+    command.setting_option("model", shell_complete=command.complete_models),
     *map(command.setting_option, ("name", "method", "data", "placed", "runs", "inputs", "steps")),
     *map(command.setting_option, ("state", "seed", "dataset")),
 )
@@ -72,7 +79,8 @@ Examples:
 )
 @command.output_options
 def run_command(
-    model: Path,
+    file: Path | None,
+    model: Path | None,
     board: str | None,
     directory: Path,
     reports: tuple[Path, ...],
@@ -81,16 +89,23 @@ def run_command(
 ) -> int:
     """Run a model on a board, read its trace and check it.
 
-    Through a debug probe (gdb://HOST:PORT or pyocd://) the model is the one in the firmware, and
-    the board runs until it has entered the named function N times (`etharness explain probes`).
+    MODEL is the same as --model. Through a debug probe (gdb://HOST:PORT or pyocd://) the model is
+    the one in the firmware, and the board runs until it has entered the named function N times
+    (`etharness explain probes`).
     """
     from harness.runs.request import request_of
     from harness.runs.run import run_model
     from harness.runs.run_keywords import RunKeywords
 
+    if (program := file or model) is None or (file and model):
+        raise UsageError(
+            "no model is named" if program is None else "MODEL and --model both name a model",
+            hint="name it once: `etharness run model.pte --board native`, or kws_int8, a model of "
+            "this package",
+        )
     said = {name: value for name, value in options.items() if value is not None}
     said["output"] = directory
-    request = request_of(model, board, cast("RunKeywords", said))
+    request = request_of(program, board, cast("RunKeywords", said))
     archives = [file for file in reports if file.suffix.lower() == ".zip"]
     accept = partial(_refuse_archive, archives[0]) if archives else None
     not_added = 0

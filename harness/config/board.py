@@ -256,7 +256,7 @@ class Board(Strict, frozen=True, dict=True):
         """Load a board by name, or a board file by its path, which ends in ``.toml``.
 
         Raises:
-            UsageError: There is no such board; the hint lists the packaged boards.
+            UsageError: There is no such board; the hint names a similar one.
         """
         return load_board(os.fspath(name))[0]
 
@@ -320,7 +320,7 @@ def load_board(name: str) -> tuple[Board, Path]:
         The board and the path of its file.
 
     Raises:
-        UsageError: There is no such board (the hint lists the known ones), or its file is invalid.
+        UsageError: There is no such board (the hint names a similar one), or its file is invalid.
     """
     if name.endswith(".toml"):
         path = absolute(name)
@@ -329,8 +329,8 @@ def load_board(name: str) -> tuple[Board, Path]:
         if name not in known:
             raise UsageError(
                 f"no such board: {name!r}",
-                hint=f"{did_you_mean(name, known)}known boards: {', '.join(known)}; or give the "
-                "path of a board file",
+                hint=f"{did_you_mean(name, known)}`etharness boards` lists {len(known)}; or give "
+                "the path of a board file",
             )
         path = data_directory("boards") / f"{name}.toml"
     board = read_document(path).as_(Board)

@@ -105,6 +105,23 @@ def report_document(runs: Sequence[EvaluatedRun], night: NightDocument | None = 
     return encode(ReportDocument(passed, documents, night))
 
 
+class RunDocument(Result, frozen=True):
+    """What ``etharness run --json`` prints: the result, and the comparison with history.
+
+    ``comparison`` is absent without a history to compare with.
+    """
+
+    comparison: HistoryComparison | msgspec.UnsetType = msgspec.UNSET
+
+
+def run_document(run: EvaluatedRun) -> bytes:
+    """Return the JSON of a run that has just ended; null without a result."""
+    if run.result is None or run.comparison is None:
+        return encode(run.result)
+    comparison = _printable_comparison(run.comparison)
+    return encode(RunDocument(**msgspec.structs.asdict(run.result), comparison=comparison))
+
+
 def _reported(run: RunDescription) -> ReportedDocument:
     table, subject, comparison = run.operators, run.run.subject, run.run.comparison
     places = {} if run.roofline is None else {id(row): point for row, point in run.roofline.rows}
@@ -217,8 +234,9 @@ SCHEMAS: dict[str, Any] = {
     "export": ExportDocument,
     "inspect": ModelDocument,
     "report": ReportDocument,
+    "run": RunDocument,
 }
-"""Types of documents by the command that prints them; ``run`` and ``pull`` print a Result."""
+"""Types of documents by the command that prints them; ``pull`` prints a Result."""
 
 
 def document_types() -> dict[str, Any]:

@@ -502,8 +502,9 @@ def choose(
         if board is None:
             raise UsageError(
                 "no board selected",
-                hint="give --unit (see `etharness lab units`) or --board (see `etharness boards`), "
-                "or set `board` in [tool.etharness] of pyproject.toml",
+                hint="--board native runs it on this computer; `etharness boards` lists others, "
+                "and `etharness lab units` units for --unit; or set `board` in [tool.etharness] of "
+                "pyproject.toml",
             )
         on_port = None
         if port is not None and (lab := lab_units(units)):

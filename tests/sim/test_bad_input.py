@@ -33,7 +33,7 @@ def test_no_such_board(etharness: Etharness, tmp_path: Path) -> None:
     assert code == 2
     assert err.splitlines() == [
         "error: no such board: 'natve'",
-        f"  try: did you mean 'native'? known boards: {', '.join(BOARDS)}; "
+        f"  try: did you mean 'native'? `etharness boards` lists {len(BOARDS)}; "
         "or give the path of a board file",
     ]
 

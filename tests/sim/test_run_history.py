@@ -53,6 +53,23 @@ def test_a_run_adds_its_result(tmp_path: Path, etharness: Etharness) -> None:
     assert (found["baseline"], found["failed"]) == ([0], [1]), "in the series, but no baseline"
 
 
+def test_json_of_a_run_has_the_comparison_with_history(
+    tmp_path: Path, etharness: Etharness
+) -> None:
+    url = tmp_path / "h.sqlite"
+    for number in range(2):
+        assert etharness(*RUN, "-o", tmp_path / str(number), "--history", url).code == 0
+    alone = document("run", etharness(*RUN, "-o", tmp_path / "alone", "--json").out)
+    assert "comparison" not in alone
+    against = ("--history", url, "--baseline", "last:2", "--json")
+    found = document("run", etharness(*RUN, "-o", tmp_path / "new", *against).out)
+    result = json.loads((tmp_path / "new/result.json").read_text())
+    assert {name: found[name] for name in result} == result
+    assert found["comparison"]["description"] == "the last 2"
+    names = {number["metric"]["name"] for number in found["comparison"]["numbers"]}
+    assert "Method::execute" in names
+
+
 def test_a_run_with_other_settings_is_not_comparable(tmp_path: Path, etharness: Etharness) -> None:
     url = tmp_path / "h.sqlite"
     kept = ("--history", url, "--commit", "c0de01")

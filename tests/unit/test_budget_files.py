@@ -211,7 +211,7 @@ def test_a_wrong_budget_is_refused_by_file_and_line(text: str, said: str, files:
         ("[[tyme]]", "did you mean 'time'?"),
         ("[[time]]\nlimit_uss = 1", "did you mean 'limit_us'?"),
         ("[[for]]\nbord = 'a'", "did you mean 'board'?"),
-        ("[[for]]\nboard = 'natve'", "did you mean 'native'? known boards: "),
+        ("[[for]]\nboard = 'natve'", "did you mean 'native'? `etharness boards` lists"),
         ("[history]\nconfidence = 95", "write it as a share: 0.95 for 95 %"),
         ("[history]\nrelative = 5", "write it as a share: 0.05 for 5 %"),
         ("[history]\nmin_results = 2", "use a number that is at least 3"),

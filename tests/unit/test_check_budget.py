@@ -243,7 +243,7 @@ TIME = "[[time]]\nevent = 'a'\n"
         (
             "[[for]]\nboard = ['native', 'nativ']\n",
             "3:20: 'nativ' matches no known board",
-            "did you mean 'native'? known boards: ",
+            "did you mean 'native'? `etharness boards` lists",
         ),
         (
             f"{TIME}id = 'x'\nlimit_us = 1\n{TIME}id = 'x'\nlimit_us = 2",

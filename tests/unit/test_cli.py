@@ -109,6 +109,19 @@ def test_usage_errors_exit_with_2_and_say_what_to_try(etharness: Etharness) -> N
     assert etharness("run", "--board", "native", "--model", "x", "--runs", "0").code == 2
 
 
+def test_run_takes_its_model_as_argument_or_option_and_says_what_to_type(
+    etharness: Etharness,
+) -> None:
+    for words in (["kws_int8"], ["--model", "kws_int8"]):
+        code, _, err = etharness("run", *words)
+        assert (code, err.splitlines()[0]) == (2, "error: no board selected")
+        assert "try: --board native runs it on this computer" in err
+    for words in ([], ["a.pte", "--model", "b.pte"]):
+        code, _, err = etharness("run", *words, "--board", "native")
+        assert code == 2
+        assert "try: name it once: `etharness run model.pte --board native`" in err
+
+
 def test_an_interrupt_exits_with_130(etharness: Etharness, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt() -> list[str]:
         raise KeyboardInterrupt
