@@ -263,31 +263,6 @@ def series(
     )
 
 
-def measured_rows(
-    connection: Connection, results: Collection[int]
-) -> tuple[list[Row[Any]], list[Row[Any]], dict[int, Metric]]:
-    """Return operator times, other numbers, and their metrics by number.
-
-    Args:
-        connection: The store.
-        results: Row numbers of results.
-    """
-    times, numbers = (
-        [
-            row
-            for some in batches(results)
-            for row in connection.execute(
-                select(table)
-                .where(table.c.result_id.in_(some))
-                .order_by(table.c.result_id, table.c.metric_id)
-            )
-        ]
-        for table in (TIME, NUMBER)
-    )
-    used = {row.metric_id for row in (*times, *numbers)}
-    return times, numbers, known_metrics(connection, used)
-
-
 def _batched(
     connection: Connection,
     query: Select[Any],
@@ -323,11 +298,6 @@ def matches_name(name: str, pattern: str, instruction: int | None) -> bool:
     """Whether a pattern selects an operator or a number by its name or title, ``conv2d #5``."""
     title = operator_title(name, instruction)
     return pattern == title or fnmatchcase(name, pattern) or fnmatchcase(title, pattern)
-
-
-def is_selected(metric: Metric, pattern: str) -> bool:
-    """Whether a pattern selects a metric by its name or title."""
-    return matches_name(metric.name, pattern, metric.instruction if metric.chain != -1 else None)
 
 
 def _order(metric: Metric) -> tuple[Any, ...]:

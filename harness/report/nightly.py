@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from harness.records.nightly import (
     EXIT_CODES,
+    ArmComparison,
+    Changed,
     NightDocument,
     NightVerdict,
     QuarantineStatus,
@@ -13,7 +17,23 @@ from harness.records.nightly import (
     state_counts,
     worst_first,
 )
+from harness.records.trace import EXECUTION
 from harness.report.words import OUTCOME_WORDS, ReportTable, counted, counts_text, word_of
+
+_COMMIT: Final = 10
+"""Characters of a commit in a sentence."""
+
+_TIMES: Final = ("ns", "ticks")
+"""Units of times."""
+
+_OPERATOR: Final = " #"
+"""What the names of operators have and those of phases have not: their instruction."""
+
+_LARGE: Final = 1_000
+"""Percents that are shown without decimals."""
+
+_WORSE: Final = {"bytes": "larger", "count": "more", "nJ": "higher", "error": "less accurate"}
+"""Words for numbers that grew, by their unit; times are slower."""
 
 
 def counts_sentence(night: NightVerdict) -> str:
@@ -134,3 +154,54 @@ def quarantine_table(entries: Sequence[QuarantineStatus]) -> ReportTable:
 
 def _place(outcome: StepOutcome) -> str:
     return outcome.attempts[-1].directory if outcome.attempts else ""
+
+
+def worse_numbers(arm: ArmComparison) -> list[Changed]:
+    """Return the numbers that got worse: the execution, then other times, then sizes."""
+    worse = [change for change in arm.changed if change.judgement in ("regression", "suspect")]
+    return sorted(worse, key=lambda c: (c.what != EXECUTION, c.counted_in not in _TIMES))
+
+
+def regression_sentence(arm: ArmComparison) -> str:
+    """Say in which way an arm is worse than the other one, and since when."""
+    about, worse = f"{arm.model} on {arm.board}", worse_numbers(arm)
+    if not worse:
+        return f"{about}: {arm.summary} (beside {arm.before})"
+    first, *others = worse
+    commit = arm.commits[1]
+    than = f"since {commit[:_COMMIT]}" if commit else f"than {arm.before}"
+    what = "" if first.what == EXECUTION else f": {first.what}"
+    text = f"{about}{what} is {_change_text(first)} {than}"
+    if not what and (
+        times := [c for c in others if _OPERATOR in c.what and c.counted_in in _TIMES]
+    ):
+        longest = max(times, key=lambda c: (c.after or 0) - (c.before or 0))
+        text += f": {longest.what} {_change_text(longest)}"
+        others.remove(longest)
+    more = max(arm.counts.get("regression", 0), len(worse)) - len(worse) + len(others)
+    return f"{text}, and {counted(more, 'more regression')}" if more else text
+
+
+def _change_text(change: Changed) -> str:
+    """Say how much larger a number is: ``90.6 % slower``."""
+    word = _WORSE.get(change.counted_in, "slower")
+    if change.relative is None:
+        return word
+    percent = 100 * change.relative
+    return f"{percent:,.{1 if percent < _LARGE else 0}f} % {word}"
+
+
+def bisect_command(arm: ArmComparison) -> str:
+    """Return what to type about a regression; "" where nothing is known to go on with."""
+    good, bad = arm.commits
+    if not good or not bad or good == bad:
+        return ""
+    options: tuple[str, ...] = ()
+    if (worst := worse_numbers(arm)[:1]) and worst[0].counted_in not in _TIMES:
+        options = ("--metric", "memory" if worst[0].statistic else f"size:{worst[0].what}")
+    return f"{command_words('etharness bisect', '--good', good, '--bad', bad, *options)} -- COMMAND"
+
+
+def command_words(command: str, *arguments: str) -> str:
+    """Return a command with arguments as it is typed."""
+    return " ".join([command, *map(shlex.quote, arguments)])

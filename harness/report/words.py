@@ -11,7 +11,7 @@ from harness.records.nightly import StepState
 from harness.records.trace import EXECUTION, SUM_OF_OPERATORS
 
 if TYPE_CHECKING:
-    from harness.check.history.samples import Metric, StoredResult
+    from harness.check.history.samples import Metric
     from harness.records.trace import Signature
 
 
@@ -103,17 +103,6 @@ OUTCOME_WORDS: Final[dict[str, str]] = {"pass": "pass", "fail": "FAIL", "error":
 def verdict_word(passed: bool) -> str:
     """Return the word of a verdict."""
     return "PASS" if passed else "FAIL"
-
-
-def result_outcome(entry: StoredResult) -> str:
-    """Return how a stored result ended, in a few words."""
-    if entry.failure:
-        return f"failed: {entry.failure}"
-    if entry.passed is None:
-        return "not checked"
-    if entry.passed:
-        return "pass" if entry.sound else "pass, not whole"
-    return f"FAIL: {' '.join(entry.failed) or 'a check'}"
 
 
 STATISTIC_WORDS: Final = {
@@ -284,11 +273,6 @@ def event_title(event: Signature) -> str:
     if name == event.name:
         return operator_title(name, instruction)
     return printable(name) if instruction is None else f"{printable(name)} #{instruction}"
-
-
-def minute_text(utc: str) -> str:
-    """A time in ISO 8601, to the minute."""
-    return utc[:16].replace("T", " ")
 
 
 def left_out(count: int, limit: int) -> int:

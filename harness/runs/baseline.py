@@ -154,20 +154,6 @@ def _trim(folder: Path) -> None:
         size -= nbytes
 
 
-def can_pair(tested: Provenance, history: History) -> bool:
-    """Return whether what the baseline ran differs from what a result ran, and is kept here."""
-    newest = history.newest_of_baseline(tested.unit)
-    if newest is None:
-        return False
-    if newest.build_id not in ("", tested.build_id):
-        image = kept_image(tested.board, newest.build_id)
-        if image is not None and newest.model_sha256 == tested.model_sha256:
-            return True
-    if newest.model_sha256 in ("", tested.model_sha256):
-        return False
-    return kept_model(newest.model_sha256) is not None
-
-
 @dataclass(frozen=True, slots=True)
 class BaselineArm:
     """What a suspect change is measured against.

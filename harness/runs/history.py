@@ -12,7 +12,6 @@ import msgspec
 
 from harness.analyze.compare import Comparison
 from harness.check.evaluate import evaluate
-from harness.check.history.align import aligned
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
 from harness.check.history.samples import (
     DEFAULT_BASELINE,
@@ -134,14 +133,6 @@ def add_directory(store: Store, path: Path) -> Added:
     return Added(
         display_path(path), "added" if added else "there", result.id, note if added else ""
     )
-
-
-def history_of_program(run: EvaluatedRun) -> History:
-    """Return the history of a run, empty without one, with the metrics of the run's own program."""
-    history = run.history or History()
-    if run.result is None or run.subject is None:
-        return history
-    return aligned(history, [measured_of(run.result, run.subject, DEFAULT_LIMITS)])[0]
 
 
 def _checked(

@@ -41,7 +41,7 @@ from harness.records.store_address import StoreAddress
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from harness.check.history.samples import BaselineRef, DecisionKind, Provenance
+    from harness.check.history.samples import BaselineRef, DecisionKind, Metric, Provenance
     from harness.history.entries import Selection
     from harness.history.store import Store
     from harness.records.store_address import StoreAddress
@@ -661,8 +661,6 @@ def show_history(
     A single match is shown result by result; of several, the change of each is shown. Decisions
     about changes follow. Results with other measurement settings are a series of their own.
     """
-    from harness.history.results import is_selected
-
     with opened(url) as store:
         tested = store.only_tested(board, model, method)
         found = store.history(
@@ -678,8 +676,15 @@ def show_history(
         )
     # Read whole: which operator of an earlier program it was depends on those around it.
     found = as_newest(found)
-    series = (one for one in found.series if is_selected(one.metric, pattern))
+    series = (one for one in found.series if _is_selected(one.metric, pattern))
     found = structs.replace(found, series=tuple(series))
     from harness.extensions.history.report import print_history
 
     show(output, found, partial(print_history, pattern=pattern, detailed=output.verbosity > 0))
+
+
+def _is_selected(metric: Metric, pattern: str) -> bool:
+    """Whether a pattern selects a metric by its name or title."""
+    from harness.history.results import matches_name
+
+    return matches_name(metric.name, pattern, metric.instruction if metric.chain != -1 else None)

@@ -28,13 +28,7 @@ from harness.records.measurement import describe_each, describe_settings, settin
 from harness.records.result import encode
 from harness.records.trace import OPERATOR_CALL
 from harness.report.terminal import show_line, show_table, sparkline
-from harness.report.words import (
-    metric_subject,
-    metric_title,
-    result_outcome,
-    statistic_text,
-    with_delegate,
-)
+from harness.report.words import metric_subject, metric_title, statistic_text, with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,7 +88,7 @@ def print_entries(
     more = ["firmware", "runs", "corrupt", "retries", "lost events", "clock"] if detailed else []
     rows = [
         [
-            *_origin(entry.provenance, result_outcome(entry)),
+            *_origin(entry.provenance, _result_outcome(entry)),
             entry.provenance.session,
             entry.provenance.id,
             *([text] if any(settings) else ()),
@@ -321,3 +315,14 @@ INFO: Final = StoreInfo
 RESULTS: Final = list[StoredResult]
 SHOWN: Final = History
 """What the commands print as JSON; exported documents have classes above."""
+
+
+def _result_outcome(entry: StoredResult) -> str:
+    """Return how a stored result ended, in a few words."""
+    if entry.failure:
+        return f"failed: {entry.failure}"
+    if entry.passed is None:
+        return "not checked"
+    if entry.passed:
+        return "pass" if entry.sound else "pass, not whole"
+    return f"FAIL: {' '.join(entry.failed) or 'a check'}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import msgspec
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection, Row, select
 
 from harness.analyze.statistics import Summary
 from harness.check.history.samples import Metric, StoredResult
@@ -16,9 +16,9 @@ from harness.export.formats import delimited
 from harness.files import replace_file
 from harness.formatting import escaped
 from harness.history.entries import Selection
-from harness.history.results import entries, measured_rows, select_rows
+from harness.history.results import entries, select_rows
 from harness.history.store import Store
-from harness.history.tables import BITS, PROVENANCE_NAMES
+from harness.history.tables import BITS, NUMBER, PROVENANCE_NAMES, TIME, batches, known_metrics
 from harness.plugins import require
 from harness.records.measurement import FIRMWARE, MeasurementSettings
 
@@ -90,7 +90,7 @@ def _cells(connection: Connection, rows: Sequence[Row[Any]]) -> Iterator[tuple[A
         row.id: _result_cells(entry)
         for row, entry in zip(rows, entries(connection, rows), strict=True)
     }
-    times, numbers, metrics = measured_rows(connection, about)
+    times, numbers, metrics = _measured_rows(connection, about)
     for row in times:
         measured = _metric_cells(metrics[row.metric_id])
         summary = tuple(row._mapping[name] for name in _SUMMARY)
@@ -210,3 +210,28 @@ def _parquet(out: BinaryIO, pieces: Iterable[Piece]) -> int:
 
 def _length(piece: Piece) -> int:
     return len(next(iter(piece.values()), ()))
+
+
+def _measured_rows(
+    connection: Connection, results: Collection[int]
+) -> tuple[list[Row[Any]], list[Row[Any]], dict[int, Metric]]:
+    """Return operator times, other numbers, and their metrics by number.
+
+    Args:
+        connection: The store.
+        results: Row numbers of results.
+    """
+    times, numbers = (
+        [
+            row
+            for some in batches(results)
+            for row in connection.execute(
+                select(table)
+                .where(table.c.result_id.in_(some))
+                .order_by(table.c.result_id, table.c.metric_id)
+            )
+        ]
+        for table in (TIME, NUMBER)
+    )
+    used = {row.metric_id for row in (*times, *numbers)}
+    return times, numbers, known_metrics(connection, used)

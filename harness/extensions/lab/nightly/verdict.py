@@ -10,7 +10,6 @@ does (``docs/verdicts.md``).
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,8 +63,9 @@ from harness.records.nightly import (
 from harness.records.result import Result, VerdictRecord
 from harness.records.trace import EXECUTION, Losses
 from harness.records.verdict import Judgement
+from harness.report.nightly import bisect_command, command_words, regression_sentence
 from harness.report.words import counted, metric_subject
-from harness.runs.baseline import can_pair
+from harness.runs.baseline import kept_image, kept_model
 from harness.runs.directory import RunDirectory, load_history, save_verdict
 from harness.runs.evaluation import used_budget
 from harness.runs.history import HistoryRef, read_subject
@@ -79,21 +79,6 @@ _MOST_NAMED: Final = 3
 
 _LONGEST_CAUSE: Final = 240
 """Characters of a cause in a headline."""
-
-_COMMIT: Final = 10
-"""Characters of a commit in a sentence."""
-
-_TIMES: Final = ("ns", "ticks")
-"""Units of times."""
-
-_OPERATOR: Final = " #"
-"""What the names of operators have and those of phases have not: their instruction."""
-
-_LARGE: Final = 1_000
-"""Percents that are shown without decimals."""
-
-_WORSE: Final = {"bytes": "larger", "count": "more", "nJ": "higher", "error": "less accurate"}
-"""Words for numbers that grew, by their unit; times are slower."""
 
 
 def night_verdict(
@@ -195,7 +180,7 @@ def with_regressions(
     worse: dict[tuple[str, str, str], list[str]] = {}
     for arm in arms:
         if not arm.passed:
-            worse.setdefault((arm.board, arm.model, arm.after), []).append(_regression(arm))
+            worse.setdefault((arm.board, arm.model, arm.after), []).append(regression_sentence(arm))
     found = []
     for outcome in outcomes:
         step = outcome.step
@@ -311,13 +296,13 @@ def _causes(
         command = ""
         if state == "regression":
             steps = {(o.step.board, o.step.model, o.step.variant) for o in same}
-            command = _command_after(next(arm for key in steps for arm in worse[key]))
+            command = bisect_command(next(arm for key in steps for arm in worse[key]))
             worse = {key: found for key, found in worse.items() if key not in steps}
         elif state == "infrastructure":
-            command = _words("etharness lab health", *units[:_MOST_NAMED])
+            command = command_words("etharness lab health", *units[:_MOST_NAMED])
         elif state != "set-up" and same[0].attempts:
             run = Path(directory, same[0].attempts[-1].directory)
-            command = _words("etharness check", str(run))
+            command = command_words("etharness check", str(run))
         causes.append(
             NightCause(
                 state=state,
@@ -332,35 +317,20 @@ def _causes(
             )
         )
     for arm in (arm for left in worse.values() for arm in left):
-        why = _regression(arm)
+        why = regression_sentence(arm)
         causes.append(
             NightCause(
                 state="regression",
                 owner=Owner.PRODUCT,
                 why=why,
                 sentence=why,
-                command=_command_after(arm),
+                command=bisect_command(arm),
             )
         )
     for trouble in troubles:
         state, why = STATES_OF_COUNTS[str(trouble.owner)], trouble.message
         causes.append(NightCause(state=state, owner=trouble.owner, why=why, sentence=why))
     return sorted(causes, key=lambda cause: urgency(cause.state, str(cause.owner or "")))
-
-
-def _words(command: str, *arguments: str) -> str:
-    return " ".join([command, *map(shlex.quote, arguments)])
-
-
-def _command_after(arm: ArmComparison) -> str:
-    """Return what to type about a regression; "" where nothing is known to go on with."""
-    good, bad = arm.commits
-    if not good or not bad or good == bad:
-        return ""
-    options: tuple[str, ...] = ()
-    if (worst := _worse(arm)[:1]) and worst[0].counted_in not in _TIMES:
-        options = ("--metric", "memory" if worst[0].statistic else f"size:{worst[0].what}")
-    return f"{_words('etharness bisect', '--good', good, '--bad', bad, *options)} -- COMMAND"
 
 
 def _pairs(outcomes: Sequence[StepOutcome]) -> Iterator[NightPair]:
@@ -379,41 +349,6 @@ def _pairs(outcomes: Sequence[StepOutcome]) -> Iterator[NightPair]:
             made=sum(outcome.outcome != "not run" for outcome in own),
             why=whys[0] if whys else "",
         )
-
-
-def _worse(arm: ArmComparison) -> list[Changed]:
-    """Return the numbers that got worse: the execution, then other times, then sizes."""
-    worse = [change for change in arm.changed if change.judgement in ("regression", "suspect")]
-    return sorted(worse, key=lambda c: (c.what != EXECUTION, c.counted_in not in _TIMES))
-
-
-def _regression(arm: ArmComparison) -> str:
-    """Say in which way an arm is worse than the other one, and since when."""
-    about, worse = f"{arm.model} on {arm.board}", _worse(arm)
-    if not worse:
-        return f"{about}: {arm.summary} (beside {arm.before})"
-    first, *others = worse
-    commit = arm.commits[1]
-    than = f"since {commit[:_COMMIT]}" if commit else f"than {arm.before}"
-    what = "" if first.what == EXECUTION else f": {first.what}"
-    text = f"{about}{what} is {_change_text(first)} {than}"
-    if not what and (
-        times := [c for c in others if _OPERATOR in c.what and c.counted_in in _TIMES]
-    ):
-        longest = max(times, key=lambda c: (c.after or 0) - (c.before or 0))
-        text += f": {longest.what} {_change_text(longest)}"
-        others.remove(longest)
-    more = max(arm.counts.get("regression", 0), len(worse)) - len(worse) + len(others)
-    return f"{text}, and {counted(more, 'more regression')}" if more else text
-
-
-def _change_text(change: Changed) -> str:
-    """Say how much larger a number is: ``90.6 % slower``."""
-    word = _WORSE.get(change.counted_in, "slower")
-    if change.relative is None:
-        return word
-    percent = 100 * change.relative
-    return f"{percent:,.{1 if percent < _LARGE else 0}f} % {word}"
 
 
 def _headline(night: NightDocument) -> str:
@@ -813,8 +748,22 @@ def _compare_with_baseline(
         history = with_further_runs(history, known, tested)
     compared = compare_with_history(history, arm.measured, arm.limits)
     of_unit = {item.provenance.unit: item.provenance for item in arm.measured}
-    at_hand = any(can_pair(one, history) for one in of_unit.values())
+    at_hand = any(_can_pair(one, history) for one in of_unit.values())
     return compared, at_hand and unsure(compared)
+
+
+def _can_pair(tested: Provenance, history: History) -> bool:
+    """Return whether what the baseline ran differs from what a result ran, and is kept here."""
+    newest = history.newest_of_baseline(tested.unit)
+    if newest is None:
+        return False
+    if newest.build_id not in ("", tested.build_id):
+        image = kept_image(tested.board, newest.build_id)
+        if image is not None and newest.model_sha256 == tested.model_sha256:
+            return True
+    if newest.model_sha256 in ("", tested.model_sha256):
+        return False
+    return kept_model(newest.model_sha256) is not None
 
 
 def _arm_comparison(

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from harness.analyze.statistics import EXECUTIONS, Operator
+from harness.check.history.align import aligned
+from harness.check.history.compare import DEFAULT_LIMITS
 from harness.check.history.comparison import (
     Compared,
     Interval,
@@ -35,6 +37,7 @@ from harness.extensions.web.html.svg import (
     sparkline,
 )
 from harness.formatting import DisplayUnit, printable
+from harness.history.entries import measured_of
 from harness.records.trace import EXECUTION, OPERATOR_CALL
 from harness.report.changes import (
     LATEST,
@@ -47,7 +50,6 @@ from harness.report.changes import (
 from harness.report.description import RunDescription
 from harness.report.overview import name_of
 from harness.report.words import brief, left_out, metric_title, number, three_digits
-from harness.runs.history import history_of_program
 from harness.runs.source import EvaluatedRun
 
 if TYPE_CHECKING:
@@ -453,7 +455,7 @@ class BaselineNumbers:
 
     def __init__(self, run: EvaluatedRun) -> None:
         history, numbers = (
-            history_of_program(run),
+            _history_of_program(run),
             run.comparison.numbers if run.comparison else (),
         )
         self._compared = {number.metric: number for number in reversed(numbers)}
@@ -555,13 +557,21 @@ def _sparkline(values: Sequence[float], level: float, noise: float | None) -> Ma
     )
 
 
+def _history_of_program(run: EvaluatedRun) -> History:
+    """Return the history of a run, empty without one, with the metrics of the run's own program."""
+    history = run.history or History()
+    if run.result is None or run.subject is None:
+        return history
+    return aligned(history, [measured_of(run.result, run.subject, DEFAULT_LIMITS)])[0]
+
+
 def history_view(description: RunDescription, limits: Limits) -> View | None:
     """Draw the history of a run; None without one.
 
     Changed numbers have the worst first, and trends the worst or most changed.
     """
     run, changes = description.run, description.changes
-    history = history_of_program(run)
+    history = _history_of_program(run)
     if not history.results and changes is None:
         return None
     numbers = () if run.comparison is None else run.comparison.numbers

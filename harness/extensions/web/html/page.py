@@ -52,7 +52,6 @@ from harness.report.words import (
     counts_of_states,
     counts_text,
     left_out,
-    minute_text,
     number,
     short_size,
     short_time,
@@ -269,6 +268,11 @@ def describe_night(
         "failures": failures_of(night, night.outcomes, anchors),
         "matrix": _night_matrix(night, states, runs, anchors),
     }
+
+
+def minute_text(utc: str) -> str:
+    """A time in ISO 8601, to the minute."""
+    return utc[:16].replace("T", " ")
 
 
 def failures_of(

@@ -33,6 +33,7 @@ from harness.extensions.web.html.page import (
     matrix_cell,
     matrix_link,
     matrix_of,
+    minute_text,
     require_libraries,
     source,
 )
@@ -59,14 +60,7 @@ from harness.printing import print_text
 from harness.records.nightly import NightSoFar, NightVerdict
 from harness.records.result import microseconds
 from harness.report.overview import RunSummary
-from harness.report.words import (
-    URGENCY,
-    counted,
-    counts_of_states,
-    counts_text,
-    minute_text,
-    word_of,
-)
+from harness.report.words import URGENCY, counted, counts_of_states, counts_text, word_of
 from harness.runs.history import add_results
 
 if TYPE_CHECKING:
