@@ -507,7 +507,7 @@ class NightSoFar(msgspec.Struct, frozen=True):
     Attributes:
         document: Its outcomes and verdict, as far as they are.
         under_way: What its units run.
-        changed_utc: When something last happened.
+        changed_utc: When this was written.
         interrupted: It ended before all steps had, and can be resumed.
         directories: Run directories to add to the history first.
     """

@@ -114,7 +114,7 @@ def still_to_come(*units: int) -> list[StepOutcome]:
 def test_a_night_that_has_just_begun_has_failed_nothing(tmp_path: Path) -> None:
     night = document(*still_to_come(1, 2, 3), counts={"not run": 6}, states="well well well")
     page = page_of(tmp_path, night)
-    assert headline(page) == "0 of 6 runs done, 0 running"
+    assert headline(page) == "0 of 6 runs done"
     assert units(page) == [["waits", "", "0", "2"]] * 3
     assert reasons(page) == {}
     assert refreshes(page)

@@ -116,10 +116,16 @@ def show_night(console: Console, night: NightDocument, *, verbosity: int = 0) ->
 _log = logging.getLogger(__name__)
 
 PAUSE_S: Final = 5.0
-"""Shortest pause between two updates."""
+"""Shortest pause between two updates of the whole site."""
 
 SHARE: Final = 0.1
-"""The largest part of the time in which the site may be written."""
+"""The largest part of the time in which the site may be written, and the page of the night."""
+
+_PAGE_PAUSE_S: Final = 0.5
+"""Shortest pause between two updates of the page of the running night."""
+
+_ALIVE_S: Final = 30.0
+"""Longest pause between them: a page that is older is of a night that was killed."""
 
 _UPDATE_S: Final = 600.0
 """Longest time for an update."""
@@ -134,8 +140,10 @@ _LOG: Final = "site.log"
 class LiveSite:
     """The site of a history, with the results of a running night as they come in.
 
-    What happens is only noted by the threads of the night. Another thread starts a process that
-    adds results to the history and writes the site. What fails there is a warning and a number.
+    What happens is only noted by the threads of the night. One further thread writes the page of
+    the running night, which takes no longer when the history is large. Another one starts a process
+    that adds results to the history and writes the whole site. What fails there is a warning and a
+    number.
 
     Attributes:
         updates: How often the site was to be written.
@@ -159,26 +167,33 @@ class LiveSite:
                 f"{prepared.document.path} has no history for the site to show",
                 hint='add one to the plan: history = "results.sqlite"',
             )
-        self._command = _command(directory)
+        self._command, self._write_page = _site_command(directory)
         self.updates, self.failures, self.reason = 0, 0, ""
         self._url = prepared.history.url
         self._night: Night | None = None
         self._quarantine: Quarantine | None = None
         self._stored = 0
-        self._changed, self._over = threading.Event(), threading.Event()
+        self._happened = (threading.Event(), threading.Event())  # since the page, since the site
+        self._over = threading.Event()
         self._document: NightDocument | None = None
         self._children = Children()
-        self._thread = threading.Thread(target=self._work, name="site", daemon=True)
+        of_page = self._update_page, self._happened[0], _ALIVE_S
+        of_site = self._update, self._happened[1], None
+        self._threads = [
+            threading.Thread(target=self._work, args=of_page, name="page", daemon=True),
+            threading.Thread(target=self._work, args=of_site, name="site", daemon=True),
+        ]
 
     def begin(self, night: Night) -> None:
         """Show a night that has been opened, and what happened in it before it was resumed."""
         self._night, self._quarantine = night, quarantine_tonight(night)
-        self._changed.set()
-        self._thread.start()
+        self._wake()
+        for thread in self._threads:
+            thread.start()
 
     def learn(self, _record: Record) -> None:
         """Note that something happened, which the journal has; takes no time."""
-        self._changed.set()
+        self._wake()
 
     def finish(self, document: NightDocument) -> None:
         """Show the end of the night."""
@@ -190,54 +205,69 @@ class LiveSite:
     def __exit__(self, *_: object) -> None:
         """Write the site a last time."""
         self._over.set()
-        self._changed.set()
-        if self._thread.ident is not None:
-            self._thread.join(_END_S)
+        self._wake()
+        begun = [thread for thread in self._threads if thread.ident is not None]
+        for thread in begun:
+            thread.join(_END_S)
+        if begun:
+            self._update()
 
-    def _work(self) -> None:
-        over = False
-        while not over:
-            self._changed.wait()
-            # Asked before the site is written, so that the last update has all.
-            over = self._over.is_set()
-            self._changed.clear()
+    def _wake(self) -> None:
+        for event in self._happened:
+            event.set()
+
+    def _work(
+        self, update: Callable[[], float], happened: threading.Event, longest_s: float | None
+    ) -> None:
+        """Update until the night is over: when something happened, or after ``longest_s``."""
+        while not self._over.is_set():
+            happened.clear()
             began = time.monotonic()
-            self._update(over=over)
-            took = time.monotonic() - began
-            if not over:
-                self._over.wait(max(PAUSE_S, took * (1 / SHARE - 1)))
+            pause_s = update()
+            took_s = time.monotonic() - began
+            self._over.wait(max(pause_s, took_s * (1 / SHARE - 1)))
+            happened.wait(longest_s)
 
-    def _update(self, *, over: bool) -> None:
+    def _update_page(self) -> float:
+        """Write the page of the running night; return how long to wait at least."""
+        try:
+            self._write_page(self._so_far())
+        except Exception as error:  # never the end of a night
+            _log.warning("the page of the running night was not written: %s", error)
+        return _PAGE_PAUSE_S
+
+    def _update(self) -> float:
+        """Write the whole site; return how long to wait at least."""
         self.updates += 1
         try:
-            reason = self._write(over=over)
+            reason = self._write_site()
         except Exception as error:  # never the end of a night
             reason = str(error)
         if reason:
             self.failures, self.reason = self.failures + 1, reason
             _log.warning("the site was not written: %s", reason)
+        return PAUSE_S
 
-    def _write(self, *, over: bool) -> str:
-        """Write the site in a process; return why that failed, or nothing."""
+    def _so_far(self, directories: Sequence[Path] = ()) -> NightSoFar:
+        """Return the night as far as it is, with run directories to add to the history first."""
         assert self._night is not None
-        records, directory = self._night.journal.records, self._night.directory
-        account = Account(records)
+        account = Account(self._night.journal.records)
         document = self._document or verdict_of(self._night, account, self._quarantine)
-        ended = [record.attempt for record in records if isinstance(record, Ended)]
-        results = [directory / each.directory for each in ended if each.result]
         under_way = [
             StepUnderWay(step, started.number, started.utc)
             for step, started in account.under_way.items()
         ]
-        night = NightSoFar(
-            document,
-            under_way,
-            now_utc(),
-            interrupted=over and self._document is None,
-            directories=tuple(map(str, results[self._stored :])),
-        )
+        interrupted = self._over.is_set() and self._document is None
+        return NightSoFar(document, under_way, now_utc(), interrupted, tuple(map(str, directories)))
+
+    def _write_site(self) -> str:
+        """Write the site in a process; return why that failed, or nothing."""
+        assert self._night is not None
+        records, directory = self._night.journal.records, self._night.directory
+        ended = [record.attempt for record in records if isinstance(record, Ended)]
+        results = [directory / each.directory for each in ended if each.result]
         file = directory / _REQUEST
-        write_atomic(file, encode(night))
+        write_atomic(file, encode(self._so_far(results[self._stored :])))
         ending = self._children.run(
             [*self._command, str(file)],
             _UPDATE_S,
@@ -251,9 +281,9 @@ class LiveSite:
         return ""
 
 
-def _command(directory: Path) -> list[str]:
-    """Return the command that updates a site as a file says, after a look at its folder."""
-    command: Callable[[Path], list[str]] = load_extension(
+def _site_command(directory: Path) -> tuple[list[str], Callable[[NightSoFar], None]]:
+    """Return what updates a site and the page of a running night, after a look at its folder."""
+    command: Callable[[Path], tuple[list[str], Callable[[NightSoFar], None]]] = load_extension(
         SITES, "static", "sites are", "web, or leave out --site"
     )
     return command(directory)

@@ -23,7 +23,15 @@ from harness.extensions.web.site.models import (
     night_page,
 )
 from harness.formatting import DisplayUnit, metric_unit
-from harness.records.nightly import NightPair, NightSoFar, NightVerdict, UnitOutcome, state_counts
+from harness.records.nightly import (
+    NightPair,
+    NightSoFar,
+    NightVerdict,
+    StepOutcome,
+    StepUnderWay,
+    UnitOutcome,
+    state_counts,
+)
 from harness.records.result import microseconds
 from harness.records.verdict import Judgement
 from harness.report.changes import LATEST, TrackedNumber
@@ -43,22 +51,30 @@ from harness.report.words import (
 
 PAGE: Final = "tonight.html"
 
-REFRESH_S: Final = 10
+REFRESH_S: Final = 5
 """How often an open page is loaded again while the night runs."""
+
+LATE_S: Final = 120
+"""Age at which a page that a running night writes again and again is of one that was killed."""
 
 
 def running_night(night: NightSoFar) -> View:
     """Describe a night as far as it is, or its end."""
     verdict = night.document.verdict
     done = sum(not outcome.pending for outcome in night.document.outcomes)
-    units, counts = [_unit(unit, night) for unit in night.document.units], counts_so_far(verdict)
+    units, counts = _units(night), counts_so_far(verdict)
+    running = sum(bool(unit["step"]) for unit in units)
     # How far it is, or how it ended.
     sentence = verdict.headline
     if not sentence:
         parts = [f"{done:,} of {verdict.steps:,} runs done"]
         parts += [counts_text(counts)] if done else []
-        running = sum(bool(unit["step"]) for unit in units)
-        parts.append("interrupted" if night.interrupted else f"{running:,} running")
+        if night.interrupted:
+            parts.append("interrupted")
+        elif running:
+            parts.append(f"{running:,} running")
+        elif done == verdict.steps:
+            parts.append("comparing the results and writing the reports")
         sentence = ", ".join(parts)
     return {
         "name": verdict.night,
@@ -86,10 +102,17 @@ def counts_so_far(verdict: NightVerdict) -> dict[RunState, int]:
     )
 
 
-def _unit(unit: UnitOutcome, night: NightSoFar) -> View:
+def _units(night: NightSoFar) -> list[View]:
+    """Return what each unit does."""
+    own: dict[str, list[StepOutcome]] = {unit.unit: [] for unit in night.document.units}
+    for outcome in night.document.outcomes:
+        own[outcome.step.unit].append(outcome)
+    current = {now.step.unit: now for now in night.under_way}
+    return [_unit(unit, own[unit.unit], current.get(unit.unit)) for unit in night.document.units]
+
+
+def _unit(unit: UnitOutcome, own: Sequence[StepOutcome], current: StepUnderWay | None) -> View:
     """Return what a unit does: the step that it runs, and how many of its steps have ended."""
-    own = [outcome for outcome in night.document.outcomes if outcome.step.unit == unit.unit]
-    current = next((now for now in night.under_way if now.step.unit == unit.unit), None)
     done = sum(outcome.outcome != "not run" for outcome in own)
     # Steps that were not reached yet are no interruption before the end.
     state: str = "waits" if unit.state in ("well", "interrupted") else unit.state

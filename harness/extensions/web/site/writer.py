@@ -17,7 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -161,6 +161,13 @@ class SiteFolder:
             self._write(name, content)
             self._written.append(name)
 
+    def keep(self, name: str) -> bool:
+        """Leave a file to the process that writes it; return whether it is there."""
+        content = self._read(name)
+        if content is not None:
+            self._files[name] = hashlib.sha256(content).hexdigest()
+        return content is not None
+
     def finish(self, results: int) -> SiteChanges:
         """Write the manifest and remove files that no page is of any more.
 
@@ -296,6 +303,7 @@ def environment() -> Environment:
     found = environment_with("harness.extensions.web.site")
     found.globals.update(
         POLICY=_POLICY,
+        LATE_S=news.LATE_S,
         REFRESH_S=news.REFRESH_S,
         RUNNING_PAGE=news.PAGE,
         TITLES=news.TITLES,
@@ -574,6 +582,11 @@ def _verdicts(store: Store, running: View | None) -> list[NightVerdict]:
     return [*found.values()]
 
 
+def _add_style(folder: SiteFolder) -> None:
+    folder.add(STYLE, f"{source('style.css')}\n{_source('site.css')}".encode())
+    folder.add(SCRIPT, f"{source('script.js')}\n{_source('site.js')}".encode())
+
+
 def _write_common(
     folder: SiteFolder,
     models: list[ModelOnUnit],
@@ -585,18 +598,17 @@ def _write_common(
     commits, nights = news.commits_of(models), news.nights_of(models, verdicts)
     standings = news.standings_of(models, verdicts)
     matrix, found = matrix_of_models(standings), news.news_of(standings)
-    folder.add(STYLE, f"{source('style.css')}\n{_source('site.css')}".encode())
-    folder.add(SCRIPT, f"{source('script.js')}\n{_source('site.js')}".encode())
+    _add_style(folder)
     folder.add("data/index.js", index_file(models, commits))
     folder.add("data/search.js", search_file(models, commits, nights))
     for name, content in (*commit_pages(commits), *night_pages(nights)):
         folder.add(name, content)
     compare = _rendered("compare.html.j2", "", "Compare two commits", commits=commits)
     folder.add("compare.html", compare)
-    if running is not None:
-        name = running["name"]
-        page = next((night["page"] for night in nights if night["name"] == name), "")
-        folder.add(news.PAGE, _rendered("tonight.html.j2", "", name, night=running, page=page))
+    # While the night runs, it writes this page itself.
+    if running is not None and (running["over"] or not folder.keep(news.PAGE)):
+        has_page = any(night["name"] == running["name"] for night in nights)
+        folder.add(news.PAGE, _running_page(running, has_page))
     index = _rendered(
         "index.html.j2",
         "",
@@ -612,18 +624,46 @@ def _write_common(
     folder.add("index.html", index)
 
 
+def _running_page(running: View, has_page: bool) -> bytes:
+    """Return the page of a night as far as it is; ``has_page``: its results have one."""
+    page = night_page(running["name"]) if has_page else ""
+    return _rendered("tonight.html.j2", "", running["name"], night=running, page=page)
+
+
 _NICE = 10
 
 
-def site_command(directory: Path) -> list[str]:
-    """Return the command that updates a site; the file with a ``NightSoFar`` is to be added.
+def site_command(directory: Path) -> tuple[list[str], Callable[[NightSoFar], None]]:
+    """Return what updates a site while a night runs.
+
+    Returns:
+        The command that writes the whole site, to which the file with a ``NightSoFar`` is to be
+        added; and a function that writes the page of the running night alone, in a time that does
+        not depend on the size of the history.
 
     Raises:
         UsageError: The folder is not empty and not a site, or a library is not installed.
     """
     require_libraries()
     SiteFolder(directory)
-    return [sys.executable, "-m", __name__, str(directory)]
+    return [sys.executable, "-m", __name__, str(directory)], partial(_write_running, directory)
+
+
+def _write_running(directory: Path, night: NightSoFar) -> None:
+    """Write the page of a running night, and in a new site what it needs.
+
+    Raises:
+        HarnessError: It cannot be written.
+    """
+    running = news.running_night(night)
+    if not (directory / SCRIPT).exists():
+        folder = SiteFolder(directory)
+        _add_style(folder)
+    has_page = (directory / night_page(running["name"])).exists()
+    try:
+        write_atomic(directory / news.PAGE, _running_page(running, has_page))
+    except OSError as error:
+        raise HostError.of(error, f"cannot write {display_path(directory / news.PAGE)}") from error
 
 
 def update(directory: Path, night: NightSoFar) -> None:

@@ -261,4 +261,19 @@
     addEventListener("hashchange", follow);
     follow();
   }
+
+  // How long ago a page was written, as time goes on: a night that runs writes its page again and again.
+  for (const time of all("time.age")) {
+    const absolute = time.textContent;
+    const show = () => {
+      const seconds = Math.max(0, Math.round((Date.now() - Date.parse(time.dateTime)) / 1000));
+      const [count, unit] = seconds < 120 ? [seconds, "s"] : seconds < 7200 ? [Math.floor(seconds / 60), "min"]
+        : seconds < 172800 ? [Math.floor(seconds / 3600), "h"] : [Math.floor(seconds / 86400), "days"];
+      const late = time.dataset.late && seconds > time.dataset.late;
+      time.textContent = `${count} ${unit} ago (${absolute})${late ? ", so the process of the night has probably ended" : ""}`;
+      time.classList.toggle("late", Boolean(late));
+    };
+    show();
+    setInterval(show, 1000);
+  }
 })();
