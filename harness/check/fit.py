@@ -212,10 +212,10 @@ class Fit(msgspec.Struct, frozen=True):
                 build = f"`etharness build --board {self.board} --model {model}`"
                 remedies = [f"place the model in flash: `--placed`, or firmware from {build}"]
             elif missing:
-                texts.append(f"placed in flash: {', '.join(missing)}")
+                texts.append(f"nor with the model in flash: {', '.join(missing)}")
         raise UsageError(
             f"{self.board} cannot run {model}: {'; '.join(texts)}",
-            hint="; ".join(dict.fromkeys(remedies)),
+            hint="; ".join(dict.fromkeys("; ".join(remedies).split("; "))),
         )
 
 
@@ -305,12 +305,12 @@ def fit(
             + (memory.method if memory and executorch else 0)
             + (0 if executorch else structures + copies),
             not method.delegates and not executorch,
-            "quantize it, use smaller inputs, or raise ETD_ARENA_CAPACITY in its port.cmake",
+            "use a smaller or a quantized network; raise ETD_ARENA_CAPACITY in its port.cmake",
         ),
         "inputs": (
             staged_bytes(method),
             True,
-            "use smaller inputs, or raise ETD_INPUT_CAPACITY in its port.cmake",
+            "use smaller inputs; raise ETD_INPUT_CAPACITY in its port.cmake",
         ),
     }
     needs = tuple(

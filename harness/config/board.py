@@ -341,7 +341,7 @@ def load_board(name: str) -> tuple[Board, Path]:
         )
     if board.build is None and not (isinstance(board.target, SerialTarget) or board.runner):
         raise UsageError(
-            f"{path}: missing required field `build`; only boards on serial ports, or with "
+            f"{path}: the key 'build' is missing; only boards on serial ports, or with "
             "`target.runner`, come without it",
             hint="add `build = { preset = ... }` with the CMake preset of its firmware, or "
             "`build = { port = ... }` with the folder of your port",

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import getitem
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -35,7 +36,21 @@ _BYTE_ORDER_MARKS: Final = {
     b"\xfe\xff": "UTF-16",
 }
 
-_PATTERN: Final = re.compile(r"Expected `str` matching regex '.*'(?= - at |$)", re.DOTALL)
+_KINDS: Final[dict[str | None, str]] = {
+    **{"str": "a string", "int": "a whole number", "float": "a number", "bool": "true or false"},
+    **{"array": "a list", "object": "a table"},
+}
+_RELATIONS: Final[dict[str | None, str]] = {
+    **{"<": "less than", "<=": "at most"},
+    **{">": "more than", ">=": "at least"},
+}
+_PLAIN: Final = "begin with a letter or a digit; no spaces, quotes, `;` or control characters"
+_MOST_SHOWN: Final = 60
+
+_WHERE: Final = re.compile(r" - at `[^`]*`(?: in `.*`)?\Z", re.DOTALL)
+_FIELD: Final = re.compile(r"Object (contains unknown|missing required) field `(.*)`", re.DOTALL)
+_PATTERN: Final = re.compile("Expected `str` matching regex '(.*)'", re.DOTALL)
+_EXPECTED: Final = re.compile(r"Expected `(.*?)`(?: (\W+) (\S+))?(?:, got `(.*)`)?")
 _SPACE: Final = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _STRING: Final = re.compile(
     r'"""(?:\\.|[^\\])*?"""(?:"{0,2})'
@@ -108,26 +123,33 @@ class Document:
         data: dict[str, Any],
         table: tuple[str, ...],
     ) -> UsageError:
-        text = str(error)
-        keys = _keys_of(text, data, type_)
-        types = list(_types(msgspec.inspect.type_info(type_), keys))
-        unknown = re.search("contains unknown field `(.*?)`", text, re.DOTALL)
-        wrong = re.search("Invalid enum value '(.*?)'", text, re.DOTALL)
-        if unknown:
-            keys, known = (*keys, unknown[1]), {name for info in types for name in _names(info)}
-        else:
-            known = {name for info in types for name in _values(info)} if wrong else set()
-        hint = ""
-        if named := unknown or wrong:
-            hint = did_you_mean(named[1], known)
-            hint += f"known here: {', '.join(sorted(known))}" if known else ""
-        elif _PATTERN.search(text):
-            text = _PATTERN.sub("Not a plain word", text)
-            hint = "begin with a letter or a digit; no spaces, quotes, `;` or control characters"
-        else:
-            hint = _range_hint(text, data, keys)
-            if infinite := re.match(r"(\w+) is not a finite number", text):
-                keys = (*keys, infinite[1])
+        keys, text = _keys_of(str(error), data, type_), _WHERE.sub("", str(error))
+        info, value = msgspec.inspect.type_info(type_), reduce(getitem, keys, cast("Any", data))
+        name = ".".join(key for key in (*table, *keys) if isinstance(key, str))
+        types, hint = [*_types(info, keys)], ""
+        if wrong := _FIELD.fullmatch(text):
+            keys, place = (*keys, wrong[2]), f" in [{name}]" if name else ""
+            text = f"the key {wrong[2]!r} is missing{place}"
+            if wrong[1] == "contains unknown":
+                text = f"unknown key {wrong[2]!r}{place}"
+                hint = _choice(wrong[2], "keys", map(_names, types))
+        elif text.startswith("Invalid "):
+            text = f"{name} cannot be {_shown(value)}"
+            hint = _choice(str(value), "values", map(_values, types or _types(info, keys[:-1])))
+        elif wrong := _PATTERN.fullmatch(text):
+            text = f"{name} cannot be {_shown(value)}"
+            hint = _PLAIN if r"\w" in wrong[1] else f"it must match {wrong[1]}"
+        elif text.endswith(" of length >= 1"):
+            text = f"{name} must not be empty"
+        elif wrong := _EXPECTED.fullmatch(text):
+            relation, limit = _RELATIONS.get(wrong[2], ""), wrong[3]
+            kinds = [_KINDS[kind] for kind in wrong[1].split(" | ") if kind in _KINDS]
+            allowed = f"{relation} {float(limit):g}" if limit else " or ".join(kinds)
+            text = f"{name} must be {allowed}, not {_shown(value, wrong[4])}"
+            if limit and relation in ("less than", "at most") and float(limit) == 1 < value <= 100:
+                hint = f"write it as a share: {value / 100:g} for {value:g} %"
+        elif wrong := re.match(r"(\w+) is not a finite number", text):
+            keys = (*keys, wrong[1])
         return UsageError(f"{self.where((*table, *keys))}: {text}", hint=hint)
 
 
@@ -275,20 +297,19 @@ class _Scanner:
         self._at += 1
 
 
-def _range_hint(message: str, data: Any, keys: Keys) -> str:
-    """Return what to write instead of a number out of its range; "" for other errors."""
-    found = re.match(r"Expected `(?:float|int)` (<=|<|>=|>) (\S+)", message)
-    if found is None:
-        return ""
-    for key in keys:
-        data = data[key]
-    relation, limit = found[1], float(found[2])
-    if limit == 1 and relation in ("<", "<=") and 1 < data <= 100:
-        return f"write it as a share: {data / 100:g} for {data:g} %"
-    words = {"<": "less than", "<=": "at most", ">": "more than", ">=": "at least"}
-    # No float is as large as the integers that TOML can hold.
-    is_now = "" if isinstance(data, int) and abs(data) > 10**300 else f"it is {data:g}; "
-    return f"{is_now}use a number that is {words[relation]} {limit:g}"
+def _shown(value: Any, kind: str | None = None) -> str:
+    """Return a value as TOML spells it, shortened; a table or a list by its kind."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return str(value).lower() if isinstance(value, bool) else _KINDS.get(kind, "this one")
+    # Python prints no integer as large as those that TOML can hold in hexadecimal digits.
+    text = hex(value) if isinstance(value, int) and abs(value) > 2**63 else repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+def _choice(wrong: str, noun: str, known: Iterable[Iterable[str]]) -> str:
+    """Return a hint with the nearest allowed word and all others."""
+    words = sorted({word for words in known for word in words})
+    return f"{did_you_mean(wrong, words)}known {noun}: {', '.join(words)}"
 
 
 def _keys_of(message: str, data: Mapping[str, Any], type_: type[Any]) -> Keys:
@@ -351,7 +372,7 @@ def _names(info: msgspec.inspect.Type) -> list[str]:
 
 
 def _values(info: msgspec.inspect.Type) -> list[str]:
-    """Return the strings that a value may be."""
+    """Return the strings that a value may be, or that tell the kinds of a table apart."""
     if isinstance(info, msgspec.inspect.LiteralType):
-        return [value for value in info.values if isinstance(value, str)]
-    return []
+        return [str(value) for value in info.values]
+    return [str(info.tag)] if isinstance(info, msgspec.inspect.StructType) and info.tag else []

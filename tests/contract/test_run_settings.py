@@ -175,5 +175,5 @@ def test_a_project_has_defaults_for_board_budget_and_history(
     Path("pyproject.toml").write_text("[tool.etharness]\nruns = 3\n")
     done = etharness("run", "--board=native", "--model=kws_int8", "-o", "out")
     assert done.code == 2
-    assert "pyproject.toml:2:1: Object contains unknown field `runs`" in done.err
-    assert "known here: board, budget, history, models" in done.err
+    assert "pyproject.toml:2:1: unknown key 'runs' in [tool.etharness]" in done.err
+    assert "known keys: board, budget, history, models" in done.err

@@ -148,7 +148,7 @@ def test_check_of_an_etdump_alone_holds_what_always_must_and_takes_a_budget(
     budget.write_text("schema = 1\n[[tiem]]\n")
     code, _, err = etharness("check", alone, "--budget", budget)
     assert code == 2
-    assert err.startswith(f"error: {budget}:2:1: Object contains unknown field `tiem`\n")
+    assert err.startswith(f"error: {budget}:2:1: unknown key 'tiem'\n")
     assert "did you mean 'time'?" in err
 
 

@@ -272,11 +272,11 @@ def test_a_search_for_rtt_passes_over_other_control_blocks(
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"native"', '"native"\ncount = 1000000000', "Expected `int` <= 256"),
+        ('"native"', '"native"\ncount = 1000000000', "board.count must be at most 256, not 1"),
         ('"native"', f'"native"\ncount = {MOST_UNITS}\n[[board]]\nboard = "qemu-microbit"\n',
          "selects 257 units; the limit is 256"),
         ("schema = 1", "schema = 1\nrepeats = 1000000000", "000 steps; the limit is 100,000"),
-        ("schema = 1", "schema = 1\nretry = { link = 1000000000 }", "Expected `int` <= 100"),
+        ("schema = 1", "schema = 1\nretry = { link = 1000000000 }", "link must be at most 100"),
     ],
 )  # fmt: skip
 def test_a_plan_without_end_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -59,7 +59,7 @@ def test_units_of_the_lab_are_chosen(tmp_path: Path, chosen: str, units: list[st
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("schema = 1", "schema = 1\nrepeat = 2", "plan.toml:3:1: Object contains unknown field"),
+        ("schema = 1", "schema = 1\nrepeat = 2", "plan.toml:3:1: unknown key 'repeat'"),
         ('"small_int8.pte"', '"none.pte"', r"plan.toml:6:1: file not found: .*none.pte"),
         ('"small_int8.pte"', '"small_int8.pte"\nbudget = "b.toml"', "file not found: b.toml"),
         ('"native"', '"nativ"', "no such board"),

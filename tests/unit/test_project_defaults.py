@@ -68,10 +68,10 @@ def test_no_table_means_no_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [
         (
             'board = "native"\nmodel = "nets"',
-            "3:1: Object contains unknown field `model`",
-            "did you mean 'models'? known here: board, budget, history, models",
+            "3:1: unknown key 'model' in [tool.etharness]",
+            "did you mean 'models'? known keys: board, budget, history, models",
         ),
-        ("board = 3", "2:1: Expected `str | null`, got `int` - at `$.board`", ""),
+        ("board = 3", "2:1: tool.etharness.board must be a string, not 3", ""),
         ('budget = ""', "2:1: `budget` is empty", ""),
     ],
 )

@@ -188,8 +188,8 @@ def test_a_model_of_a_plan_can_turn_off_what_the_plan_turns_on(doors: Doors) -> 
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("unit", "plan.toml:5:1: Object contains unknown field `unit`"),
-        ("image", "plan.toml:5:1: Object contains unknown field `image`"),
+        ("unit", "plan.toml:5:1: unknown key 'unit' in \\[model]"),
+        ("image", "plan.toml:5:1: unknown key 'image' in \\[model]"),
         ('tool = "openocd"\n#', "plan.toml:3:1: --image, --tool and --probe require --flash"),
         ("volts = 0\n#", "volts"),
         ('energy = "ppk3"\n#', "plan.toml:3:1: invalid meter 'ppk3'"),
