@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from harness.records.trace import OPERATOR_CALL, InstructionRecord
+from harness.records.trace import InstructionRecord, is_wrapper
 
 _Scores = npt.NDArray[np.int32]
 _Pairs = list[tuple[int, int]]
@@ -134,7 +134,7 @@ def sequences_of(events: Iterable[OperatorEvent], outline: ProgramOutline | None
     names: dict[InstructionPlace, set[str]] = defaultdict(set)
     inner: dict[InstructionPlace, set[_Inner]] = defaultdict(set)
     for event in events:
-        if event.chain < 0 or event.name == OPERATOR_CALL:
+        if event.chain < 0 or is_wrapper(event.name):
             continue
         place = InstructionPlace(event.block, event.chain, event.instruction)
         delegated = event.delegate_int != -1 or event.delegate_str is not None

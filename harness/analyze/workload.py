@@ -33,12 +33,12 @@ from harness.records.measurement import BUNDLED_KERNELS
 from harness.records.result import CoreRecord, DelegateCall
 from harness.records.trace import (
     CYCLES,
-    OPERATOR_CALL,
     CallName,
     InstructionRecord,
     Kind,
     TensorValue,
     Trace,
+    is_wrapper,
     stored_bytes,
     type_name,
 )
@@ -777,7 +777,7 @@ def _work(
     operator: Operator, chains: Sequence[Sequence[InstructionRecord]]
 ) -> InstructionRecord | None:
     """Return the instruction of a kernel's event, if its work is known."""
-    if operator.name == OPERATOR_CALL or operator.loading:
+    if is_wrapper(operator.name) or operator.loading:
         return None
     chain = chains[operator.chain] if 0 <= operator.chain < len(chains) else ()
     delegated = operator.delegate_int != -1 or operator.delegate_str is not None

@@ -48,7 +48,7 @@ from harness.inspector.values import (
 )
 from harness.plugins import require
 from harness.records.symbols import EtrecordNode, Handles, Module
-from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Trace, scalar_type_of, type_name
+from harness.records.trace import DELEGATE_CALL, Trace, is_wrapper, scalar_type_of, type_name
 
 if TYPE_CHECKING:
     from harness.inspector.event import Event
@@ -349,7 +349,7 @@ def _runtime_values(inspector: Inspector) -> tuple[dict[DebugHandle, _Logged], N
     found: dict[DebugHandle, _Logged] = {}
     names: Names = {}
     for event in events:
-        if event.name == OPERATOR_CALL or not event.op_types:
+        if is_wrapper(event.name) or not event.op_types:
             continue
         handle = as_tuple(event.debug_handles or ())
         # A call whose inner operators were logged says nothing beyond these.

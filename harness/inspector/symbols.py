@@ -16,7 +16,7 @@ from harness.decode.program import Method
 from harness.errors import UsageError
 from harness.inspector.etrecord import ETRecord, MethodRecord, as_tuple, read_etrecord
 from harness.records.symbols import EtrecordNode, EventSymbols, Handles, ModuleTime, Stack
-from harness.records.trace import DELEGATE_CALL, OPERATOR_CALL, Kind, Trace
+from harness.records.trace import DELEGATE_CALL, Kind, Trace, is_wrapper
 
 
 class SymbolTable:
@@ -204,7 +204,7 @@ def _instructions(
             if trace.kind[row] != Kind.PROFILE or symbols[row] is None:
                 continue
             name = trace.text(int(trace.name[row]))
-            if name == OPERATOR_CALL:
+            if name is not None and is_wrapper(name):
                 continue
             key = number, chains[row], instructions[row]
             outer, inner = groups.setdefault(key, ([], []))

@@ -374,6 +374,12 @@ OPERATOR_CALL = "OPERATOR_CALL"
 DELEGATE_CALL = "DELEGATE_CALL"
 """ExecuTorch's name of the scope around a delegate call."""
 
+
+def is_wrapper(name: str) -> bool:
+    """Whether events of a name only repeat the time of the kernel within them."""
+    return name == OPERATOR_CALL
+
+
 EXECUTION = "Method::execute"
 """ExecuTorch's name of the scope of an execution."""
 

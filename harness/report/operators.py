@@ -24,11 +24,11 @@ from harness.records.trace import (
     EXECUTION,
     LOADING,
     NO_COUNT,
-    OPERATOR_CALL,
     STREAMING,
     HardwareCounter,
     Kind,
     Trace,
+    is_wrapper,
 )
 from harness.report.words import ReportTable, counted, number, with_delegate
 
@@ -454,7 +454,7 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
     scopes: list[Operator] = []
     loading: list[Operator] = []
     for op in found:
-        if op.name == OPERATOR_CALL:
+        if is_wrapper(op.name):
             continue
         scope = op.name in _SCOPES or bool(around[op.rows].mean() > 0.5)
         scope |= op.name == DELEGATE_CALL and (op.block, op.chain, op.instruction) in delegated

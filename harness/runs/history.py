@@ -40,7 +40,7 @@ from harness.history.entries import measured_of, provenance_of
 from harness.records.measurement import describe_difference, settings_key
 from harness.records.result import Result, VerdictRecord, microseconds
 from harness.records.store_address import StoreAddress, address_of
-from harness.records.trace import OPERATOR_CALL
+from harness.records.trace import is_wrapper
 from harness.records.verdict import Judgement
 from harness.runs.directory import AGAIN, RESULT, TEST_SETS, RunDirectory, later_verdict
 from harness.runs.source import EvaluatedRun, load_source, on_scales, subject_of, verdict_record
@@ -318,7 +318,7 @@ class HistoryRef:
                     ) from error
                 raise
         # An operator-call scope repeats the time of the operator inside it.
-        series = tuple(one for one in fetched.series if one.metric.name != OPERATOR_CALL)
+        series = tuple(one for one in fetched.series if not is_wrapper(one.metric.name))
         history = msgspec.structs.replace(fetched, series=series, required=self.required)
         return _without_own(history, tested) if baseline.how == "last" else history
 

@@ -20,6 +20,7 @@ ALLOWED = {
         "style",
         "body",
         "script",
+        "wbr",
         "header",
         "main",
         "footer",

@@ -293,3 +293,56 @@ def test_a_limit_of_about_0_is_exceeded_by_no_percentage(limit: float, shown: st
     found = page_of(reported(check))
     [reason] = [s for s in found.all("span") if s.get("class") == "reason"]
     assert found.text(reason) == f"too long{shown}"
+
+
+def names_in(found: Page, class_: str) -> list[list[str]]:
+    """What is written in each block or frame, on a wide page and on a phone."""
+    blocks = [e for e in found.all("svg") if (e.get("class") or "").split()[:1] == [class_]]
+    return [[found.text(t) for t in block if t.tag.endswith("text")] for block in blocks]
+
+
+def test_names_in_narrow_blocks_are_whole_words() -> None:
+    spans = ((0, 300), (300, 400), (400, 430), (430, 432), (432, 1000))
+    name = "native_call_cortex_m::quantized_depthwise_conv2d.out"
+    events = [EventSpec(name, a, b, instruction=n) for n, (a, b) in enumerate(spans)]
+    whole = EventSpec("Method::execute", 0, 1000, chain=-1, instruction=-1)
+    found = page_of(reported(trace=trace_of(RunSpec([*events, whole]))))
+    written = [
+        ["quantized_depthwise_conv2d #0", "conv2d #0"],
+        ["conv2d #1", "#1"],
+        ["#2"],
+        [],
+        ["quantized_depthwise_conv2d #4", "depthwise_conv2d #4"],
+    ]
+    assert names_in(found, "b") == written
+    assert names_in(found, "f") == [["Method::execute"], *written]
+
+
+def test_the_call_tree_has_no_wrappers_but_those_of_unlogged_kernels() -> None:
+    events = [
+        EventSpec("native_call_relu.out", 10, 40, instruction=0),
+        EventSpec("OPERATOR_CALL", 5, 45, instruction=0),
+        EventSpec("OPERATOR_CALL", 50, 90, instruction=1),
+        EventSpec("Method::execute", 0, 100, chain=-1, instruction=-1),
+    ]
+    found = page_of(reported(trace=trace_of(RunSpec(events))))
+    frames = [e for e in found.all("svg") if (e.get("class") or "").startswith("f ")]
+    assert [found.text(frame[0]).partition(":")[0] for frame in frames[1:]] == [
+        "native_call_relu.out · instruction 0",
+        "OPERATOR_CALL · instruction 1",
+    ]
+    assert [frame.get("aria-level") for frame in frames] == ["1", "2", "2"]
+    assert found.section("-tree").count("OPERATOR_CALL") == 3  # title, name, list
+
+
+def test_calls_of_delegates_are_named_after_their_backends() -> None:
+    events = [
+        EventSpec("DELEGATE_CALL", 0, 50, instruction=0),
+        EventSpec("", 10, 40, instruction=0, delegate=3),
+        EventSpec("Method::execute", 0, 60, chain=-1, instruction=-1),
+    ]
+    run = reported(trace=trace_of(RunSpec(events)))
+    assert run.subject is not None
+    found = page_of(replace(run, subject=replace(run.subject, backends={(0, 0): "XnnpackBackend"})))
+    assert ["XnnpackBackend #0"] in names_in(found, "b")
+    assert "XnnpackBackend [3] #0" in found.section("-operators")

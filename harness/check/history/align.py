@@ -33,7 +33,7 @@ from harness.check.history.samples import (
 )
 from harness.formatting import operator_title
 from harness.records.result import microseconds
-from harness.records.trace import EXECUTION, OPERATOR_CALL, SUM_OF_OPERATORS
+from harness.records.trace import EXECUTION, SUM_OF_OPERATORS, is_wrapper
 
 _OF_OPERATORS: Final = ("operator", "counter", "energy")
 """Kinds of metrics that belong to an instruction."""
@@ -99,7 +99,7 @@ def _with_totals(history: History, candidates: Sequence[Measured]) -> History:
             same = (of.statistic, of.unit, of.block, of.clock) == (
                 *(total.statistic, total.unit, total.block, total.clock),
             )
-            if of.kind == "operator" and same and of.chain >= 0 and of.name != OPERATOR_CALL:
+            if of.kind == "operator" and same and of.chain >= 0 and not is_wrapper(of.name):
                 if of.delegate_int != -1 or of.delegate_str is not None:
                     continue  # within its call
                 for index, sample in zip(series.results, series.samples, strict=True):

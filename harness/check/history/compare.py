@@ -67,7 +67,7 @@ from harness.check.history.samples import (
 )
 from harness.check.history.steps import ANCHOR, crept, steps_in
 from harness.plugins import require
-from harness.records.trace import OPERATOR_CALL
+from harness.records.trace import is_wrapper
 from harness.records.verdict import Judgement
 
 _SEVERITY_ORDER: Final[tuple[Judgement, ...]] = (
@@ -189,7 +189,7 @@ def _compare_unit(
     chosen: dict[Metric, MetricHistory] = {}
     left_out = 0
     for metric, found in unit.metrics():
-        if metric.name == OPERATOR_CALL or (differing and _depends_on_executions(metric)):
+        if is_wrapper(metric.name) or (differing and _depends_on_executions(metric)):
             continue
         samples = scale_to_unit(unit, metric, other) if other else found
         if samples is None:

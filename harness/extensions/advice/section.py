@@ -23,7 +23,7 @@ from harness.analyze.workload import (
 from harness.errors import FormatError
 from harness.extensions.advice.rules import Graph, Proposal, proposals
 from harness.records.measurement import BUNDLED_KERNELS
-from harness.records.trace import CYCLES, OPERATOR_CALL
+from harness.records.trace import CYCLES, is_wrapper
 from harness.report.words import ReportTable, percent
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def measure(found: Any, subject: Subject | None) -> MethodAdvice:
     counts = {
         (operator.chain, operator.instruction): _counted(operator, subject)
         for operator in subject.operators
-        if operator.name != OPERATOR_CALL and not operator.loading and operator.chain >= 0
+        if not is_wrapper(operator.name) and not operator.loading and operator.chain >= 0
     }
     total = sum(value for unit, value in counts.values() if unit == INSTRUCTIONS and value)
     operators = []

@@ -21,7 +21,7 @@ from harness.check.subject import Subject
 from harness.cli.command import OutputOptions
 from harness.config.board import board_names
 from harness.errors import UsageError, write_error
-from harness.records.trace import EXECUTION, OPERATOR_CALL
+from harness.records.trace import EXECUTION, is_wrapper
 from harness.report.words import counted
 from harness.runs.evaluation import load_rules
 from harness.runs.source import Source, subject_of
@@ -402,7 +402,7 @@ def _slow(runs: Sequence[Sequence[LimitTarget]], unit: str) -> float:
 
 def _is_work(op: Operator) -> bool:
     """Return whether an operator is an instruction's event, not a scope that repeats its time."""
-    return op.chain != -1 and op.name not in (OPERATOR_CALL, EXECUTION)
+    return op.chain != -1 and op.name != EXECUTION and not is_wrapper(op.name)
 
 
 def _delegate(op: Operator) -> str | None:

@@ -13,7 +13,7 @@ from harness.export.formats import Exported, ExportFormat, Request
 from harness.extensions.exports.event_times import context_notes
 from harness.extensions.exports.timeline import process_name
 from harness.formatting import escaped, short_operator_name
-from harness.records.trace import OPERATOR_CALL, Trace
+from harness.records.trace import Trace, is_wrapper
 
 NamedOperator = tuple[str, Operator, Summary]
 """Short name with the instruction, such as ``conv2d #5``, unique in its block; the operator, or a
@@ -30,7 +30,7 @@ def operator_times(trace: Trace) -> tuple[list[NamedOperator], tuple[str, ...]]:
         UsageError: No operator has a known duration.
     """
     everything = operator_statistics(trace)
-    operators = [item for item in everything if item.name != OPERATOR_CALL]
+    operators = [item for item in everything if not is_wrapper(item.name)]
     known = [(item, item.ns) for item in operators if item.ns is not None]
     if operators and not known:
         raise UsageError(

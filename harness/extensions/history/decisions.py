@@ -19,7 +19,7 @@ from harness.check.history.samples import (
 )
 from harness.errors import NotComparableError, UsageError
 from harness.history.results import matches_name
-from harness.records.trace import OPERATOR_CALL
+from harness.records.trace import is_wrapper
 
 _NAMED: Final = 4
 """Series that a message lists by name."""
@@ -43,7 +43,7 @@ def choose_series(
     found = {
         (history.results[place].unit, series_of(series.metric)): None
         for series in history.series
-        if series.metric.name != OPERATOR_CALL and _matches(series_of(series.metric), pattern)
+        if not is_wrapper(series.metric.name) and _matches(series_of(series.metric), pattern)
         for place in series.results
     }
     if not found:

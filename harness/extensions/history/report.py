@@ -26,7 +26,7 @@ from harness.check.history.samples import (
 from harness.formatting import DisplayUnit, commit_text, metric_unit, printable, time_unit
 from harness.records.measurement import describe_each, describe_settings, settings_key
 from harness.records.result import encode
-from harness.records.trace import OPERATOR_CALL
+from harness.records.trace import is_wrapper
 from harness.report.terminal import show_line, show_table, sparkline
 from harness.report.words import metric_subject, metric_title, statistic_text, with_delegate
 
@@ -144,7 +144,7 @@ def print_history(
     """
     shown = history.series
     if len(shown) > 1 and not detailed:
-        shown = tuple(item for item in shown if item.metric.name != OPERATOR_CALL)
+        shown = tuple(item for item in shown if not is_wrapper(item.metric.name))
     if not shown:
         show_line(console, f"nothing that was measured has a name like {pattern!r}")
         return

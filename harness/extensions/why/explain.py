@@ -46,7 +46,7 @@ from harness.formatting import printable
 from harness.printing import print_document
 from harness.records.explanation import Explanation, ProgramCause
 from harness.records.result import Model, Result, encode
-from harness.records.trace import EXECUTION, OPERATOR_CALL
+from harness.records.trace import EXECUTION, is_wrapper
 from harness.report.formats import write_file
 from harness.report.words import counted, percent, short_time
 from harness.runs.baseline import kept_model
@@ -398,7 +398,7 @@ def _measured(side: ComparedSide, result: Result | None) -> _Costs:
     scope around its kernel, which histories do not have.
     """
     operators = [op for op in side.operators if not op.loading]
-    kernels = {(op.chain, op.instruction) for op in operators if op.name != OPERATOR_CALL}
+    kernels = {(op.chain, op.instruction) for op in operators if not is_wrapper(op.name)}
     unit: Literal["ns", "ticks"] = "ns"
     if any(op.clock.hz is None for op in operators if op.delegate_int == -1):
         unit = "ticks"
@@ -411,7 +411,7 @@ def _measured(side: ComparedSide, result: Result | None) -> _Costs:
         if op.name == EXECUTION:
             found.total = time
         place = (op.chain, op.instruction)
-        if op.name == OPERATOR_CALL and place in kernels:
+        if is_wrapper(op.name) and place in kernels:
             continue
         if op.chain >= 0 and time * side.per_run(op) >= found.times.get(place, 0):
             found.times[place] = time * side.per_run(op)

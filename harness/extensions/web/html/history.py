@@ -38,7 +38,7 @@ from harness.extensions.web.html.svg import (
 )
 from harness.formatting import DisplayUnit, printable
 from harness.history.entries import measured_of
-from harness.records.trace import EXECUTION, OPERATOR_CALL
+from harness.records.trace import EXECUTION, is_wrapper
 from harness.report.changes import (
     LATEST,
     UNCHANGED,
@@ -454,10 +454,8 @@ class BaselineNumbers:
     """
 
     def __init__(self, run: EvaluatedRun) -> None:
-        history, numbers = (
-            _history_of_program(run),
-            run.comparison.numbers if run.comparison else (),
-        )
+        history = _history_of_program(run)
+        numbers = run.comparison.numbers if run.comparison else ()
         self._compared = {number.metric: number for number in reversed(numbers)}
         own = own_results(history, run)
         self._series: dict[Metric, tuple[float, ...]] = {}
@@ -560,7 +558,7 @@ def _sparkline(values: Sequence[float], level: float, noise: float | None) -> Ma
 def _history_of_program(run: EvaluatedRun) -> History:
     """Return the history of a run, empty without one, with the metrics of the run's own program."""
     history = run.history or History()
-    if run.result is None or run.subject is None:
+    if not history.results or run.result is None or run.subject is None:
         return history
     return aligned(history, [measured_of(run.result, run.subject, DEFAULT_LIMITS)])[0]
 
@@ -626,7 +624,7 @@ def _held(
         baseline = [sample.value for result, sample in kept if result in chosen]
         order = (
             len({now.value, *(sample.value for _, sample in kept)}) == 1,
-            metric.name == OPERATOR_CALL,
+            is_wrapper(metric.name),
             metric.name != EXECUTION and _is_settled(compared),
             math.inf if known is None else known,
             -_change(now.value, baseline),
@@ -668,7 +666,9 @@ def _change_bar(number: Compared) -> View:
     The bar has three places in percent; it is None if the change is unknown.
     """
     bar = None if number.change is None else _bar(number.change)
-    return {"number": number, "cells": change_cells(number), "bar": bar}
+    cells = change_cells(number)
+    exact, title = cells["number"], metric_title(number.metric)
+    return {"number": number, "cells": cells, "bar": bar, "title": title, "exact": exact}
 
 
 def _bar(change: Interval) -> tuple[float, float, float]:

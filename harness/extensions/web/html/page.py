@@ -32,7 +32,7 @@ from harness.records.nightly import (
     alike,
     state_counts,
 )
-from harness.records.trace import EXECUTION, OPERATOR_CALL
+from harness.records.trace import EXECUTION, is_wrapper
 from harness.records.verdict import CODES, Code, Judgement
 from harness.report.changes import LATEST
 from harness.report.compare import SideDocument
@@ -522,9 +522,9 @@ def comparison_view(
     sides: Sequence[SideDocument], comparison: Comparison, warnings: Sequence[str] = ()
 ) -> View:
     """Prepare a comparison for a page: changed operators with the largest difference first."""
-    rows = [_row(change) for change in comparison.operators if change.name != OPERATOR_CALL]
+    rows = [_row(change) for change in comparison.operators if not is_wrapper(change.name)]
     alone = [*comparison.appeared, *comparison.vanished]
-    rows += [_row(change) for change in alone if change.name != OPERATOR_CALL]
+    rows += [_row(change) for change in alone if not is_wrapper(change.name)]
     changed = [row for row in rows if row["kind"] != "same"]
     memory = [_allocator(change) for change in comparison.allocators]
     of = "" if comparison.executions == "all" else f" of {comparison.executions} executions"

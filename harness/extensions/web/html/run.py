@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from harness.analyze.blocks import block_numbers
-from harness.analyze.call_tree import merged_tree
+from harness.analyze.call_tree import merged_tree, without_wrappers
 from harness.analyze.statistics import Operator
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
 from harness.check.subject import Subject
@@ -29,7 +29,7 @@ from harness.extensions.web.html.svg import (
     line,
     strip,
 )
-from harness.extensions.web.html.timeline import executions, icicles, timeline_view
+from harness.extensions.web.html.timeline import executions, icicles, timeline_view, title_of
 from harness.formatting import TICKS, DisplayUnit, printable, time_unit
 from harness.records.result import Result
 from harness.records.trace import EXECUTION, Kind, type_name
@@ -55,7 +55,6 @@ from harness.report.words import (
     brief,
     bytes_unit,
     counted,
-    event_title,
     left_out,
     number,
     one_time,
@@ -340,7 +339,7 @@ class _Writer:
         own, suffix = (unit, "") if operator.ns is not None or unit is TICKS else (TICKS, " ticks")
         return {
             "operator": operator,
-            "title": event_title(operator),
+            "title": title_of(self._subject, operator, int(operator.rows[0])),
             "exact": self._exact(operator),
             "module": self._module(operator),
             **self._strip(operator),
@@ -455,7 +454,7 @@ def _tiles(run: RunDescription, numbers: BaselineNumbers) -> Iterator[View]:
     rows = run.operators.operators if run.operators is not None else ()
     yield _execution(subject, numbers)
     yield _memory(run, subject, numbers)
-    yield _slowest(rows[0], numbers) if rows else _unknown("slowest operator", "operator")
+    yield _slowest(subject, rows[0], numbers) if rows else _unknown("slowest operator", "operator")
     if subject.outputs:
         yield _outputs(subject)
 
@@ -511,7 +510,7 @@ def _memory(run: RunDescription, subject: Subject, numbers: BaselineNumbers) -> 
     }
 
 
-def _slowest(operator: Operator, numbers: BaselineNumbers) -> View:
+def _slowest(subject: Subject, operator: Operator, numbers: BaselineNumbers) -> View:
     label, times = "slowest operator", operator.times
     if times is None:
         return _unknown(label, "operator")
@@ -520,7 +519,7 @@ def _slowest(operator: Operator, numbers: BaselineNumbers) -> View:
     median = one_time(times.p50 if timed else None, times.p50)
     return {
         "label": label,
-        "value": brief(event_title(operator), 60),
+        "value": brief(title_of(subject, operator, int(operator.rows[0])), 60),
         "exact": f"{operator_name(operator)}, median {median}",
         "more": short_time(times.p50 if timed else None, times.p50) + share,
         **_compared(operator, numbers),
@@ -633,7 +632,9 @@ def run_view(run: RunDescription, index: int, limits: Limits) -> View:
         "operators": operators,
         "roofline": roofline_curve(run.roofline, limits),
         "history": history_view(run, limits),
-        "icicles": icicles(merged_tree(nested.tree, typical=True), limits) if nested else [],
+        "icicles": icicles(nested, without_wrappers(merged_tree(nested.tree, typical=True)), limits)
+        if nested
+        else [],
         "memory": memory_view(nested, run.allocators, limits) if nested else None,
         "plan": plan_view(run, anchor, limits),
         "current": current_curve(run),

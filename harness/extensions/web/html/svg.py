@@ -142,6 +142,38 @@ class FrameBox:
     text: str
     kind: str
 
+    @property
+    def shown(self) -> tuple[str, str]:
+        """The name as far as there is room for it, on a wide page and on a phone."""
+        wide, phone = (fitting(self.name, self.width * pixels) for pixels in _PIXELS)
+        return wide, phone
+
+
+_PIXELS: Final = (11.8, 3.3)
+"""Pixels of one percent of a wide page, and of a phone's."""
+
+_LETTER: Final = 6.6
+"""Pixels of a letter, about."""
+
+_MARGIN: Final = 9.0
+"""Pixels beside a name."""
+
+
+def fitting(name: str, pixels: float) -> str:
+    """Return a name, or the last words of it, or its instruction, whatever has room; else nothing.
+
+    Examples:
+        >>> [fitting("quantized_conv2d #3", room) for room in (150, 90, 60, 30, 9)]
+        ['quantized_conv2d #3', 'conv2d #3', '#3', '#3', '']
+    """
+    room = (pixels - _MARGIN) / _LETTER
+    words, mark, number = name.rpartition(" #") if " #" in name else (name, "", "")
+    while words:
+        if len(words) + len(mark) + len(number) <= room:
+            return f"{words}{mark}{number}"
+        words = next((words.partition(c)[2] for c in ("::", ".", "_") if c in words), "")
+    return f"#{number}" if number and len(number) + 1 <= room else ""
+
 
 Point = tuple[float, float]
 """A place in a picture, from its left and from its top, each from 0 to SIZE."""
@@ -420,17 +452,21 @@ _ROW = 24
 _BLOCK = 56
 """Height of a block of a timeline, likewise."""
 
-_NARROW = 3.0
-"""A frame of the flame view is as wide as this, percent, if its name is to be shown."""
-
 
 def _frame(frame: FrameBox, height: float, class_: str, **attributes: str | float | None) -> str:
-    """A rectangle that cuts off a name that does not fit."""
+    """A rectangle with as much of its name as fits."""
+    wide, small = frame.shown
+    names = {"": wide} if wide == small else {"wide": wide, "small": small}
+    texts = [
+        tag("text", said(name), class_=class_ or None, x=5, y=(height + 9) / 2, aria_hidden="true")
+        for class_, name in names.items()
+        if name
+    ]
     return tag(
         "svg",
         _title(frame.text),
         tag("rect", width="100%", height="100%"),
-        tag("text", said(frame.name), x=5, y=(height + 9) / 2, aria_hidden="true"),
+        *texts,
         class_=class_,
         x=_percent(frame.left),
         y=_ROW * frame.level,
@@ -452,8 +488,9 @@ def flame(frames: Sequence[FrameBox], parents: Sequence[int], label: str) -> Mar
         _frame(
             frame,
             _ROW - 1,
-            f"f {frame.kind}{' thin' if frame.width < _NARROW else ''}",
+            f"f {frame.kind}",
             role="treeitem",
+            data_n=None if frame.shown[0] == frame.name else frame.name,
             aria_level=frame.level + 1,
             data_p=parent,
             tabindex=None if number else "0",

@@ -15,9 +15,16 @@ from harness.analyze.call_tree import MergedNode
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
 from harness.check.subject import Subject
 from harness.extensions.web.html.svg import Axis, FrameBox, Limits, View, timeline
-from harness.formatting import TICKS, OperatorKind, operator_kind, operator_title
-from harness.records.trace import EXECUTION, OPERATOR_CALL, Kind, by_block
+from harness.formatting import (
+    TICKS,
+    OperatorKind,
+    operator_kind,
+    operator_title,
+    short_operator_name,
+)
+from harness.records.trace import DELEGATE_CALL, EXECUTION, Kind, Signature, by_block, is_wrapper
 from harness.report.words import (
+    NO_NAME,
     brief,
     left_out,
     one_time,
@@ -53,14 +60,12 @@ class Slice:
 
     Attributes:
         title: Its short name and instruction.
-        instruction: Its instruction; -1 for none.
         kind: Its kind of work.
         begin: When it began after its execution, in the unit of ``TimedExecution.time``.
         time: How long it took, likewise.
     """
 
     title: str
-    instruction: int
     kind: OperatorKind
     begin: float
     time: float
@@ -127,6 +132,41 @@ def executions(subject: Subject) -> Executions | None:
     )
 
 
+def title_of(subject: Subject, event: Signature, row: int = -1) -> str:
+    """Return the short name of an event and its instruction.
+
+    The call of a delegate is named after its backend. An event of a delegate without a name is
+    named after its operators, if an ETRecord has them, else after the backend; its id follows.
+
+    Args:
+        subject: The run.
+        event: The event.
+        row: One of its rows; -1 to look for one where it is needed.
+    """
+    delegate = event.delegate_int if event.delegate_str is None else event.delegate_str
+    name, backend = event.name, subject.backends.get((event.chain, event.instruction), "")
+    if delegate != -1:
+        nodes = [] if name else _operators_of(subject, event, row)
+        name = f"{name or ' + '.join(nodes) or backend} [{delegate}]".strip()
+    elif name == DELEGATE_CALL and backend:
+        name = backend
+    return brief(operator_title(name, None if event.chain < 0 else event.instruction) or NO_NAME)
+
+
+def _operators_of(subject: Subject, event: Signature, row: int) -> list[str]:
+    if subject.symbols is None:
+        return []
+    if row < 0:
+        same = (op.rows for op in subject.operators if op.signature == event.signature)
+        row = next((int(rows[0]) for rows in same), -1)
+    known = subject.symbols[row] if row >= 0 else None
+    return (
+        []
+        if known is None
+        else [short_operator_name(op.replace(".", "::", 1)) for op in known.op_types]
+    )
+
+
 def slices(subject: Subject, execution: TimedExecution) -> list[Slice]:
     """Return what happened directly within an execution, in the order of time.
 
@@ -143,7 +183,7 @@ def slices(subject: Subject, execution: TimedExecution) -> list[Slice]:
     rows = rows[timed & ~trace.delegated[rows] & (tree.start[rows] >= 0)]
     parent = tree.parent[rows]
     direct = rows[parent == execution.row]
-    wrappers = direct[trace.named(OPERATOR_CALL, rows=direct)]
+    wrappers = direct[trace.named(*filter(is_wrapper, trace.names), rows=direct)]
     inner = rows[np.isin(parent, wrappers)]
     empty = np.setdiff1d(wrappers, tree.parent[inner])
     kept = np.concatenate([np.setdiff1d(direct, wrappers), inner, empty])
@@ -154,11 +194,10 @@ def slices(subject: Subject, execution: TimedExecution) -> list[Slice]:
     found = []
     for row in kept.tolist():
         name = trace.text(int(trace.name[row])) or ""
-        instruction = -1 if trace.chain[row] < 0 else int(trace.instruction[row])
+        place = int(trace.chain[row]), int(trace.instruction[row])
         found.append(
             Slice(
-                title=brief(operator_title(name, instruction)),
-                instruction=instruction,
+                title=title_of(subject, Signature("", name, *place, -1, None), row),
                 kind=operator_kind(name),
                 begin=unit * (int(tree.start[row]) - begin),
                 time=unit * int(tree.total[row]),
@@ -174,14 +213,15 @@ _COLOURS: Final = 6
 """Colours that frames have, by their names."""
 
 
-def icicles(nodes: Sequence[MergedNode], limits: Limits) -> list[View]:
+def icicles(subject: Subject, nodes: Sequence[MergedNode], limits: Limits) -> list[View]:
     """Return a merged tree, one picture and list for the blocks of each name; the longest first.
 
     Args:
+        subject: The run.
         nodes: The tree of the median execution of each name.
         limits: How many frames and lines are shown.
     """
-    found = [_icicle(block, _indexed(nodes, own), limits) for block, own in _blocks(nodes)]
+    found = [_icicle(subject, block, _indexed(nodes, own), limits) for block, own in _blocks(nodes)]
     return [item for item in found if item["frames"] or item["lines"]]
 
 
@@ -206,7 +246,9 @@ def _indexed(
     return [(node, place.get(node.parent, -1)) for node in own]
 
 
-def _icicle(block: str, nodes: list[tuple[MergedNode, int]], limits: Limits) -> View:
+def _icicle(
+    subject: Subject, block: str, nodes: list[tuple[MergedNode, int]], limits: Limits
+) -> View:
     value = _values(nodes)
     left, width = _widths(nodes, value)
     drawn = [n for n, w in enumerate(width) if w is not None and nodes[n][0].depth < DEEPEST]
@@ -215,7 +257,7 @@ def _icicle(block: str, nodes: list[tuple[MergedNode, int]], limits: Limits) -> 
     kept = sorted(n for n in drawn[: limits.frames] if width[n])
     place = {n: index for index, n in enumerate(kept)}
     rest = any(node.taken_ticks for node, _ in nodes)
-    frames = [_frame(nodes[n][0], left[n], width[n] or 0.0, rest=rest) for n in kept]
+    frames = [_frame(subject, nodes[n][0], left[n], width[n] or 0.0, rest=rest) for n in kept]
     shallow = [n for n, (node, _) in enumerate(nodes) if node.depth < DEEPEST]
     return {
         "block": brief(block),
@@ -230,16 +272,25 @@ def _icicle(block: str, nodes: list[tuple[MergedNode, int]], limits: Limits) -> 
     }
 
 
-def _frame(node: MergedNode, left: float, width: float, *, rest: bool) -> FrameBox:
-    name = _name(node)
+def _frame(
+    subject: Subject, node: MergedNode, left: float, width: float, *, rest: bool
+) -> FrameBox:
     return FrameBox(
         left=round(left, 4),
         width=round(width, 4),
         level=node.depth,
-        name=name,
-        text=f"{name}: {_times(node, rest=rest)}",
-        kind=f"c{zlib.crc32(node.name.encode('utf-8', 'surrogatepass')) % _COLOURS}",
+        name=title_of(subject, node),
+        text=f"{_name(node)}: {_times(node, rest=rest)}",
+        kind=_colour(node),
     )
+
+
+def _colour(node: MergedNode) -> str:
+    """The class of the colour of its kind of work, or where that is unknown, of its name."""
+    kind = operator_kind(node.name, node.delegate_int != -1 or node.delegate_str is not None)
+    if kind is not OperatorKind.OTHER:
+        return f"k-{kind.value}"
+    return f"c{zlib.crc32(node.name.encode('utf-8', 'surrogatepass')) % _COLOURS}"
 
 
 def _values(nodes: list[tuple[MergedNode, int]]) -> list[float | None]:
@@ -331,18 +382,6 @@ def _lines(nodes: Sequence[MergedNode]) -> list[View]:
     return found
 
 
-_WIDTH: Final = 11.8
-"""Pixels of one percent of a wide page; names that do not fit into a block are left out."""
-
-_NARROW_WIDTH: Final = 3.3
-"""The same on a phone."""
-
-_LETTER: Final = 6.6
-"""Pixels of a letter, about."""
-
-_MARGIN: Final = 9.0
-"""Pixels beside a name."""
-
 _ALIKE: Final = 1e-3
 """Executions whose times differ by a smaller share look the same."""
 
@@ -413,17 +452,15 @@ def _picture(
     frames = []
     for part in sorted(kept, key=lambda part: part.begin):
         width = 100 * part.time / longest
-        shown = _fitting(part.title, part.instruction, width)
-        narrow = " narrow" if len(shown) * _LETTER + _MARGIN > width * _NARROW_WIDTH else ""
         frames.append(
             FrameBox(
                 left=round(100 * part.begin / longest, 3),
                 width=round(width, 3),
                 level=0,
-                name=shown,
+                name=part.title,
                 text=f"{part.title}: {text(part.time)}, {percent(part.time / execution.time)} of "
                 f"the execution, begins at {text(part.begin)}",
-                kind=f"k-{part.kind.value}{narrow}",
+                kind=f"k-{part.kind.value}",
             )
         )
     title = f"{name}: number {execution.number:,} of {len(found.all):,}, {text(execution.time)}"
@@ -437,14 +474,6 @@ def _picture(
         "picture": timeline(frames, base, summary),
         "more": left_out(len(parts), limits.blocks),
     }
-
-
-def _fitting(title: str, instruction: int, width: float) -> str:
-    """The title of a block if it has room for it, else the instruction, else nothing."""
-    for text in (title, f"#{instruction}" if instruction >= 0 else ""):
-        if len(text) * _LETTER + _MARGIN <= width * _WIDTH:
-            return text
-    return ""
 
 
 def _kinds(parts: list[Slice], whole: float) -> list[tuple[str, str, str]]:

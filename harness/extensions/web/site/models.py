@@ -44,7 +44,7 @@ from harness.history.entries import Selection
 from harness.history.store import Store
 from harness.records.measurement import describe_settings, settings_key, settings_of_key
 from harness.records.result import microseconds
-from harness.records.trace import EXECUTION, OPERATOR_CALL
+from harness.records.trace import EXECUTION, is_wrapper
 from harness.records.verdict import CODES, Judgement
 from harness.report.words import LONGEST_SENTENCE, RunState, brief, metric_title, state_of
 
@@ -473,7 +473,7 @@ def _shown(every: Sequence[Series]) -> Iterator[Series]:
         if series.metric.kind == "operator" and series.metric.statistic != _SHOWN:
             continue
         refused = series.metric.statistic == "failed_bytes"
-        if series.metric.name == OPERATOR_CALL and series.metric.kind == "operator":
+        if is_wrapper(series.metric.name) and series.metric.kind == "operator":
             continue
         if not refused or any(sample.value for sample in series.samples):
             yield series

@@ -133,11 +133,27 @@
     const percent = (frame, name) => parseFloat(frame.getAttribute(name));
     const nodes = frames.map((frame) => ({
       frame, parent: Number(frame.dataset.p), left: percent(frame, "x"), width: percent(frame, "width"), inner: [],
+      name: frame.dataset.n ?? frame.querySelector("text").textContent,
     }));
+    const svg = figure.querySelector(".icicle");
+    const out = figure.querySelector(".out");
     const place = new Map(nodes.map((node, index) => [node.frame, index]));
     const top = [];
     nodes.forEach((node, index) => (node.parent < 0 ? top : nodes[node.parent].inner).push(index));
     const above = (index) => (index < 0 ? [] : [...above(nodes[index].parent), index]);
+    // Of a name as much as there is room for: all, the last words, the instruction, or nothing.
+    const name = (node, width) => {
+      const room = (width * svg.clientWidth / 100 - 9) / 6.6;
+      let [, words, number] = /^(.*?)( #\d+)?$/s.exec(node.name);
+      while (words && words.length + (number ?? "").length > room) words = /^.*?(?:::|\.|_)(.*)$/s.exec(words)?.[1] ?? "";
+      const text = words ? words + (number ?? "") : (number ?? "").trim();
+      for (const old of all("text", node.frame)) old.remove();
+      if (!text || text.length > room) return;
+      const shown = document.createElementNS(svg.namespaceURI, "text");
+      for (const [key, value] of Object.entries({ x: 5, y: 16, "aria-hidden": "true" })) shown.setAttribute(key, value);
+      shown.textContent = text;
+      node.frame.append(shown);
+    };
     let zoomed = -1;
     const tell = (index) => {
       panel.hidden = false;
@@ -151,6 +167,7 @@
     };
     const zoom = (index) => {
       zoomed = index;
+      out.hidden = index < 0;
       const chain = new Set(above(index));
       const [from, whole] = index < 0 ? [0, 100] : [nodes[index].left, nodes[index].width || 100];
       nodes.forEach((node, number) => {
@@ -160,9 +177,9 @@
         const inside = around || index < 0 || number === index || above(number).includes(index);
         node.frame.classList.toggle("gone", !inside);
         node.frame.classList.toggle("around", around);
-        node.frame.classList.toggle("thin", width < 3);
         node.frame.setAttribute("x", `${left}%`);
         node.frame.setAttribute("width", `${width}%`);
+        name(node, width);
       });
     };
     const beside = (index, step) => {
@@ -177,7 +194,6 @@
       ArrowRight: (index) => beside(index, 1),
       Home: () => top[0],
     };
-    const svg = figure.querySelector(".icicle");
     svg.addEventListener("keydown", (event) => {
       const index = place.get(event.target);
       if (index === undefined) return;
@@ -197,7 +213,7 @@
     });
     // Not of the picture: one that listens to the focus takes a place among what Tab reaches.
     figure.addEventListener("focusin", (event) => place.has(event.target) && tell(place.get(event.target)));
-    figure.querySelector(".out").addEventListener("click", () => zoom(-1));
+    out.addEventListener("click", () => zoom(-1));
   };
   // Each is set up when the reader comes near it or into it: there may be a thousand.
   const asleep = new Set(all(".flame"));
