@@ -8,10 +8,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum, auto
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from harness.errors import (
     DeviceRefusedError,
+    HarnessError,
     InfrastructureError,
     LinkError,
     RestartedError,
@@ -36,6 +37,7 @@ from harness.link.messages import (
 )
 from harness.link.transports import RatedTransport, ReopeningTransport, Transport
 from harness.link.wire import MIN_MTU, RESPONSE, DetailKind, ExecutorchError, Op, Status
+from harness.plugins import LINES, load_plugin, plugin_names
 
 _DEFAULT_MESSAGES: Final[dict[int, str]] = {
     Status.BAD_REQUEST: "malformed request",
@@ -130,6 +132,8 @@ def busy_error(board: str, run: RunInProgress) -> RunInProgressError:
 
 _log = logging.getLogger(__name__)
 
+_KEPT: Final = 16
+"""Corrupt frames that are kept, to find out what a line does to bytes."""
 
 _T = TypeVar("_T")
 
@@ -221,6 +225,7 @@ class Exchange:
         mtu: Longest payload of a frame to send, bytes; ``set_mtu`` changes it.
         first_baud: Baud rate at the start of the connection; 0 if the connection has no rate.
         greeted: The device has answered HELLO, so a later start of its firmware is an error.
+        corrupt_frames: The last corrupt frames as received, without delimiters.
     """
 
     def __init__(
@@ -240,6 +245,7 @@ class Exchange:
         self.board = board
         self.statistics = LinkStatistics()
         self.greeted = False
+        self.corrupt_frames: deque[bytes] = deque(maxlen=_KEPT)
         self.clock_ns = clock_ns
         self._transport = transport
         self._rated = transport if isinstance(transport, RatedTransport) else None
@@ -507,13 +513,18 @@ class Exchange:
             hint="look for a fault or watchdog message in its console text; check its supply",
         )
 
-    def failure(self, message: str, *, hint: str = "") -> LinkError:
+    def failure(self, message: str, *, hint: str = "") -> HarnessError:
         """Return the error for a failed link, with a summary of the bytes received.
 
         Raises:
             TargetError: The target is dead, so the link is not to blame.
         """
         self.check_alive()
+        if self.corrupt_frames or self.statistics.damage_notes or not self.greeted:
+            for name in plugin_names(LINES):
+                find: Any = load_plugin(LINES, name)
+                if (found := find(self)) is not None:
+                    return cast(HarnessError, found)
         return LinkError(f"{self.board}: {message}{self._received_text()}", hint=hint)
 
     def _received_text(self) -> str:
@@ -548,6 +559,7 @@ class Exchange:
                         if len(item.encoded) > 1:
                             continue
                     self.statistics.corrupt[item.reason] += 1
+                    self.corrupt_frames.append(item.encoded)
                     self._received.append(FrameDamage.INCOMING)
                     _log.debug("%s: corrupt frame (%s)", self.board, item.reason)
                 case Skipped() if not self._skipping_text:

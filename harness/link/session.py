@@ -176,7 +176,7 @@ class Session:
 
         Raises:
             DeviceRefusedError: It has no protocol version in common with us.
-            LinkError: It did not answer within ``timeout_s`` seconds.
+            LinkError: It did not answer within ``timeout_s`` seconds, nor PINGs after that.
             RunInProgressError: It executes the run of an earlier session; see `join`.
             TargetError: The target died.
         """

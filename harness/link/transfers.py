@@ -9,7 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
-from harness.errors import DeviceRefusedError, LinkError, PartialReadError, TargetError
+from harness.errors import (
+    DeviceRefusedError,
+    HarnessError,
+    LinkError,
+    PartialReadError,
+    TargetError,
+)
 from harness.link import messages, wire
 from harness.link.exchange import Exchange, FrameDamage, Progress
 from harness.link.frames import OVERHEAD, CorruptReason, Frame
@@ -67,7 +73,11 @@ class Timeouts:
     """
 
     def __init__(
-        self, exchange: Exchange, size: int, give_up: Callable[[str], LinkError], gap_s: float = 0.0
+        self,
+        exchange: Exchange,
+        size: int,
+        give_up: Callable[[str], HarnessError],
+        gap_s: float = 0.0,
     ) -> None:
         """Start the first timeout.
 
@@ -525,7 +535,7 @@ class _RegionReader:
         while self._requested:
             self._request_again(*self._requested.pop())
 
-    def _failure(self, how: str) -> LinkError:
+    def _failure(self, how: str) -> HarnessError:
         return self._exchange.failure(
             f"download of {self._region.name} {self._index} stopped with {self._missing.count} of "
             f"{self._size} bytes missing, {how}"
@@ -739,7 +749,7 @@ class _RegionWriter:
             self._exchange.statistics.resent += 1
             self._send(*piece)
 
-    def _failure(self, how: str) -> LinkError:
+    def _failure(self, how: str) -> HarnessError:
         start, _ = self._missing.first()
         return self._exchange.failure(
             f"upload of {self._region.name} {self._index} stopped at byte {start} of "

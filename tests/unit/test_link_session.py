@@ -91,7 +91,8 @@ def test_hello_gives_up_when_its_time_is_over() -> None:
         LinkError, match="bench: no answer to HELLO within 5 s; nothing was received"
     ):
         bench.session.hello(5)
-    assert bench.clock.now == pytest.approx(5)
+    # A silent board gets three PINGs more, of bytes that no line translates.
+    assert bench.clock.now == pytest.approx(5.75)
 
 
 def test_a_session_brings_model_outputs_and_trace_over_byte_for_byte() -> None:
