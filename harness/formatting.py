@@ -271,7 +271,10 @@ def commit_text(commit: str, characters: int = 10) -> str:
     return plain[:characters] + dirty
 
 
-_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
+_UNSAFE: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Controls, ends of lines, marks that turn the direction of text, bytes that are no UTF-8."""
 _ESCAPE: Final = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4}))")
 
 
@@ -279,7 +282,8 @@ def escaped(name: str) -> str:
     r"""Return ``name`` as text that other tools' files can hold, and different for each name.
 
     A name may be any bytes of a device or file. A backslash becomes ``\\``, and a control
-    character or an invalid UTF-8 byte ``\xNN``, so no name breaks a line of a table.
+    character or an invalid UTF-8 byte ``\xNN``, so no name breaks a line of a table. What turns the
+    direction of text becomes ``\uNNNN``.
     """
     return _UNSAFE.sub(lambda found: _escape(ord(found[0])), name)
 

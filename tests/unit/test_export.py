@@ -6,11 +6,13 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from harness import (
+    ClockDomain,
     FormatError,
     Losses,
     Stack,
@@ -28,6 +30,7 @@ from tests.conftest import FIXTURES, CommandResult
 from tests.property.test_etdump_roundtrip import full_trace
 from tests.support.documents import document
 from tests.support.exports import delegated_trace
+from tests.support.logs import profile_trace
 
 Etharness = Callable[..., CommandResult]
 DUMP = FIXTURES / "kws_f32_executorch.etdp"
@@ -207,3 +210,16 @@ def test_delegates_of_an_etdump_are_drawn_on_their_own_scale(
     assert [event["dur"] for event in jobs] == [pytest.approx(2.4, abs=0.001)] * 6
     for job in jobs:
         assert job["args"]["placed_within_ns"] > 0
+
+
+@pytest.mark.extension("exports")
+@pytest.mark.parametrize(
+    "name", sorted({*format_names()} - {"ed00", "model-explorer", "netron", "parquet"})
+)
+def test_a_name_turns_no_text_around(name: str) -> None:
+    """What a reader of the file would show in another order than it has is escaped."""
+    turning = "conv\u202egnp\u2028\x85end"
+    trace = profile_trace([0, 5], [5, 9], ClockDomain("c", Fraction(10**9)), [turning, "relu"])
+    data = export_trace(trace, name).data
+    assert b"conv" in data
+    assert not any(char.encode() in data for char in "\u202e\u2028\x85")
