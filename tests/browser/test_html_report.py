@@ -50,7 +50,7 @@ def test_pictures_are_drawn(browser: Browser, theme: str) -> None:
     bars = browser.run(PLACES, "#run-1-operator-rows .bar rect")
     areas = browser.run(PLACES, ".curve .area")
     dots = browser.run(PLACES, ".dot.now, .dot.peak")
-    assert (len(frames), len(bars)) == (6, 5)  # the execution and its operators
+    assert (len(frames), len(bars)) == (12, 5)  # an execution twice: its time, its change
     assert len({frame[4] for frame in frames}) > 2
     assert len(areas) >= 2  # memory, and the noise of a number through history
     assert len(dots) >= 8
@@ -206,20 +206,20 @@ def test_the_flame_view_is_moved_in_and_zoomed_by_keys(browser: Browser) -> None
     browser.open("run")
     focused = "return document.activeElement.querySelector('title').textContent"
     width = "return document.activeElement.querySelector('rect').getBoundingClientRect().width"
-    flame = browser.chrome.find_element(By.CSS_SELECTOR, ".icicle")
+    flame = browser.chrome.find_element(By.CSS_SELECTOR, "#run-1-tree ~ .flame .icicle")
     browser.run("arguments[0].scrollIntoView(); arguments[0].querySelector('.f').focus()", flame)
     assert browser.run(focused).startswith("Method::execute: ")
     whole = browser.run(width)
     browser.press(Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
     assert browser.run(focused).startswith("native_call_op1.out")
-    panel = browser.chrome.find_element(By.CSS_SELECTOR, ".panel")
+    panel = browser.chrome.find_element(By.CSS_SELECTOR, "#run-1-tree ~ .flame .panel")
     assert "instruction 1: 20.100 us" in panel.text, "one of the median execution"
     assert "13.4 % of the wall time" in panel.text
     small = browser.run(width)
     assert small == pytest.approx(whole * 2 / 15, rel=0.02)
     browser.press(Keys.ENTER)
     assert browser.run(width) == pytest.approx(whole, abs=1)
-    left = "return [...document.querySelectorAll('.icicle .f:not(.gone)')].length"
+    left = "return [...document.querySelectorAll('#run-1-tree ~ .flame .f:not(.gone)')].length"
     assert browser.run(left) == 2  # it and what is around it; wrappers are not drawn
     browser.press(Keys.ARROW_UP)
     assert browser.run(focused).startswith("Method::execute: ")
@@ -227,10 +227,10 @@ def test_the_flame_view_is_moved_in_and_zoomed_by_keys(browser: Browser) -> None
     assert browser.run(left) == 6
     browser.press(Keys.ARROW_DOWN)
     assert browser.run(focused).startswith("native_call_op0.out")
-    frame = browser.chrome.find_elements(By.CSS_SELECTOR, ".f rect")[1]
+    frame = browser.chrome.find_elements(By.CSS_SELECTOR, "#run-1-tree ~ .flame .f rect")[1]
     frame.click()
     assert browser.run(left) < 6
-    browser.chrome.find_element(By.CSS_SELECTOR, ".flame .out").click()
+    browser.chrome.find_element(By.CSS_SELECTOR, "#run-1-tree ~ .flame .out").click()
     assert browser.run(left) == 6
 
 

@@ -76,6 +76,25 @@ def test_strips_have_a_dot_for_each_execution_and_a_tick_that_can_be_seen(
         assert dot[2] > 20
 
 
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_slower_operator_is_red_and_the_baseline_is_below_the_timeline(
+    browser: Browser, theme: str
+) -> None:
+    browser.open("run", theme=theme)
+    browser.size(1280, browser.run("return document.documentElement.scrollHeight"))
+    frames = browser.run(PLACES, "#run-1-difference ~ figure .f rect")
+    whole, slower, *same = [colour(frame[4]) for frame in frames]
+    assert slower[0] > slower[2] + 40
+    assert all(abs(other[0] - other[2]) < 40 for other in (whole, *same))
+    now = browser.run(PLACES, "#run-1-timeline ~ figure .b rect")
+    before = browser.run(PLACES, "#run-1-timeline ~ figure .u rect")
+    assert [round(b[2] / n[2], 2) for b, n in zip(before, now, strict=True)] == [0.67] * 5
+    assert all(b[1] > n[1] + n[3] for b, n in zip(before, now, strict=True))
+    assert near(colour(before[0][4]), slower)
+    browser.run("document.querySelector('#run-1-difference').scrollIntoView()")
+    browser.screenshot(f"difference-{theme}")
+
+
 def test_eight_operators_are_shown_until_all_are_asked_for(browser: Browser) -> None:
     browser.open("exported")
     assert len(browser.those(_ROWS, _SEEN)) == 8

@@ -66,8 +66,11 @@ def test_what_changed_comes_first_and_what_is_the_same_is_folded(
     for part in ("+50.0 %", "+500 ns", "1.00 us", "1.50 us", "-20.0 %", "-100 ns", "gone"):
         assert part in changed
     assert "add #2" not in changed
-    [folded] = page.all("details")
-    assert "add #2" in page.text(folded)
+    folded = [page.text(item) for item in page.all("details")]
+    assert [text.strip().partition("\n")[0] for text in folded] == [
+        *("1 operator gone: 1.00 ns", "1 event gone", "1 without a change")
+    ]
+    assert "add #2" in folded[-1]
     memory = " ".join(page.section("memory").split())
     assert "larger" in memory
     assert "+100.0 %" in memory

@@ -43,7 +43,7 @@ _NAMED: Final = 4
 
 
 def aligned(
-    history: History, candidates: Sequence[Measured]
+    history: History, candidates: Sequence[Measured], *, keep_gone: bool = False
 ) -> tuple[History, Sequence[Measured], tuple[str, ...]]:
     """Return a history and candidates with the metrics of the newest candidate's program.
 
@@ -52,6 +52,8 @@ def aligned(
     Args:
         history: Earlier results, of any programs of one model and method.
         candidates: The tested results.
+        keep_gone: Keep operators that the program does not have, with the names that they had,
+            unless it has one of that name.
 
     Returns:
         The history, the candidates, and what is not compared because the program has changed.
@@ -62,7 +64,7 @@ def aligned(
     programs = _Programs(history, candidates)
     if not programs.others:
         return history, candidates, ()
-    return programs.history(), programs.candidates(), tuple(programs.lost())
+    return programs.history(keep_gone=keep_gone), programs.candidates(), tuple(programs.lost())
 
 
 def as_newest(history: History) -> History:

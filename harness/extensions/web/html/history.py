@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
+from msgspec import structs
+
+from harness.analyze.compare import Change, OperatorChange
 from harness.analyze.statistics import EXECUTIONS, Operator
 from harness.check.history.align import aligned
 from harness.check.history.compare import DEFAULT_LIMITS
@@ -38,7 +42,8 @@ from harness.extensions.web.html.svg import (
 )
 from harness.formatting import DisplayUnit, printable
 from harness.history.entries import measured_of
-from harness.records.trace import EXECUTION, is_wrapper
+from harness.records.trace import EXECUTION, SUM_OF_OPERATORS, is_wrapper
+from harness.records.verdict import Judgement
 from harness.report.changes import (
     LATEST,
     UNCHANGED,
@@ -454,10 +459,13 @@ class BaselineNumbers:
     """
 
     def __init__(self, run: EvaluatedRun) -> None:
-        history = _history_of_program(run)
+        history, self._gone = _history_of_program(run)
         numbers = run.comparison.numbers if run.comparison else ()
         self._compared = {number.metric: number for number in reversed(numbers)}
         own = own_results(history, run)
+        self.history = history
+        self._own = own
+        self._earlier: dict[Metric, float] | None = None
         self._series: dict[Metric, tuple[float, ...]] = {}
         for series in history.series:
             pairs = zip(series.results, series.samples, strict=True)
@@ -477,6 +485,62 @@ class BaselineNumbers:
                 return found
         return None
 
+    @property
+    def earlier(self) -> dict[Metric, float]:
+        """The medians of operators in the baseline, or without one in the result before this one.
+
+        Of several results of a baseline the median.
+        """
+        if self._earlier is None:
+            own = sorted(self._own)
+            chosen = {*self.history.baseline} & self._own or {*own[-1:]}
+            self._earlier = {}
+            for series in (*self.history.series, *self._gone):
+                if series.metric.kind == "operator" and series.metric.statistic == "p50":
+                    pairs = zip(series.results, series.samples, strict=True)
+                    values = [sample.value for result, sample in pairs if result in chosen]
+                    if values:
+                        self._earlier[series.metric] = statistics.median(values)
+        return self._earlier
+
+    @property
+    def earlier_name(self) -> str:
+        """What ``earlier`` is of; empty if there is nothing."""
+        if not self.earlier:
+            return ""
+        if self.history.baseline:
+            return f"baseline ({printable(self.history.description)})"
+        last = self.history.results[max(self._own)]
+        commit = f", commit {brief(last.commit[:_COMMIT])}" if last.commit else ""
+        started = last.started_utc[:16].replace("T", " ")
+        return f"result before this one ({started} UTC{commit})"
+
+    def change_of(self, operator: Operator) -> OperatorChange | None:
+        """The change of the median of an operator; None without times."""
+        if operator.times is None:
+            return None
+        metric = operator_metric(operator, "p50")
+        numbers = (
+            self._compared.get(operator_metric(operator, statistic)) for statistic in _STATISTICS
+        )
+        judged = next((number.judgement for number in numbers if number), None)
+        before = self.earlier.get(metric)
+        return _change_of(metric, before, operator.times.p50, judged if before and judged else "")
+
+    def changes(self, subject: Subject) -> list[OperatorChange]:
+        """The changes of all operators, then what there was before and is no more."""
+        if not self.earlier:
+            return []
+        blocks = Counter(block.name for block in subject.trace.blocks)
+        found = [
+            structs.replace(change, per_run=Change.of(None, len(op.rows) / blocks[op.block]))
+            for op in subject.operators
+            if (change := self.change_of(op)) is not None
+        ]
+        measured = {operator_metric(op, "p50") for op in subject.operators}
+        gone = (m for m in self.earlier if m not in measured and m.name != SUM_OF_OPERATORS)
+        return [*found, *(_change_of(m, self.earlier[m], None, "") for m in gone)]
+
     def _delta(self, metric: Metric) -> View | None:
         found = self._compared.get(metric)
         if found is None or found.judgement == "appeared":
@@ -486,7 +550,7 @@ class BaselineNumbers:
             notes.append(f"noise {percentage(found.noise)}")
         if found.detectable is not None and found.detectable < 1:
             notes.append(f"detectable {percentage(found.detectable)}")
-        text = "" if found.relative is None else f"{_signed(100 * found.relative)} %"
+        text = "" if found.relative is None else f"{signed(100 * found.relative)} %"
         of = "" if metric.statistic in ("p50", "peak_bytes") else f" ({metric.statistic})"
         judgement = found.judgement.replace(" ", "-")
         return {"text": text and text + of, "judgement": judgement, "note": ", ".join(notes)}
@@ -536,7 +600,23 @@ class BaselineNumbers:
         return _sparkline([*sums, now], statistics.median(sums), None)
 
 
-def _signed(value: float) -> str:
+def _change_of(
+    metric: Metric, before: float | None, after: float | None, judged: Judgement | Literal[""]
+) -> OperatorChange:
+    one = Change.of(1.0 if before is not None else None, 1.0 if after is not None else None)
+    return OperatorChange(
+        *(metric.block, metric.name, metric.chain, metric.instruction),
+        *(metric.delegate_int, metric.delegate_str),
+        unit="ticks" if metric.unit == "ticks" else "ns",
+        time=Change.of(before, after),
+        count=one,
+        per_run=one,
+        judgement=judged,
+    )
+
+
+def signed(value: float) -> str:
+    """Return per cent with their sign, to three digits."""
     if abs(value) < _SMALLEST:
         return "±0"
     return ("+" if value > 0 else "-") + three_digits(abs(value))
@@ -555,21 +635,31 @@ def _sparkline(values: Sequence[float], level: float, noise: float | None) -> Ma
     )
 
 
-def _history_of_program(run: EvaluatedRun) -> History:
-    """Return the history of a run, empty without one, with the metrics of the run's own program."""
+def _history_of_program(run: EvaluatedRun) -> tuple[History, tuple[Series, ...]]:
+    """Return the history of a run, empty without one, with the metrics of the run's own program.
+
+    Also what only earlier programs had.
+    """
     history = run.history or History()
     if not history.results or run.result is None or run.subject is None:
-        return history
-    return aligned(history, [measured_of(run.result, run.subject, DEFAULT_LIMITS)])[0]
+        return history, ()
+    measured = [measured_of(run.result, run.subject, DEFAULT_LIMITS)]
+    found = aligned(history, measured)[0]
+    if len(found.series) >= len(history.series):
+        return found, ()
+    kept = {series.metric for series in found.series}
+    everything = aligned(history, measured, keep_gone=True)[0].series
+    return found, tuple(series for series in everything if series.metric not in kept)
 
 
-def history_view(description: RunDescription, limits: Limits) -> View | None:
+def history_view(
+    description: RunDescription, beside: BaselineNumbers, limits: Limits
+) -> View | None:
     """Draw the history of a run; None without one.
 
     Changed numbers have the worst first, and trends the worst or most changed.
     """
-    run, changes = description.run, description.changes
-    history = _history_of_program(run)
+    run, changes, history = description.run, description.changes, beside.history
     if not history.results and changes is None:
         return None
     numbers = () if run.comparison is None else run.comparison.numbers

@@ -18,6 +18,7 @@ from harness.check.history.comparison import CHANGE_WORDS, OTHER_WORDS, NumberKi
 from harness.documentation import explain
 from harness.errors import UsageError
 from harness.extensions.web.html import svg
+from harness.extensions.web.html.difference import difference_view
 from harness.extensions.web.html.history import trend_line
 from harness.extensions.web.html.run import beyond_limit, run_view
 from harness.extensions.web.html.svg import Limits, View
@@ -525,7 +526,13 @@ def comparison_view(
     rows = [_row(change) for change in comparison.operators if not is_wrapper(change.name)]
     alone = [*comparison.appeared, *comparison.vanished]
     rows += [_row(change) for change in alone if not is_wrapper(change.name)]
+    rows.sort(key=lambda row: row["title"] != EXECUTION)
     changed = [row for row in rows if row["kind"] != "same"]
+    one_sided = {
+        word: [row for row in changed if row["kind"] == kind][:_MOST_CHANGES]
+        for kind, word in (("appeared", "new"), ("vanished", "gone"))
+    }
+    both = [row for row in changed if row["kind"] not in ("appeared", "vanished")]
     memory = [_allocator(change) for change in comparison.allocators]
     of = "" if comparison.executions == "all" else f" of {comparison.executions} executions"
     executed = next((c for c in comparison.operators if c.name == EXECUTION), None)
@@ -537,10 +544,14 @@ def comparison_view(
             (label, side.path, printable(side.kernels) or "unknown kernels")
             for label, side in zip(("before", "after"), sides, strict=True)
         ],
-        "changed": changed[:_MOST_CHANGES],
+        "changed": both[:_MOST_CHANGES],
         "more": left_out(len(changed), _MOST_CHANGES),
+        "one_sided": {word: rows for word, rows in one_sided.items() if rows},
         "same": [row for row in rows if row["kind"] == "same"][:_MOST_CHANGES],
         "memory": [row for row in memory if row["kind"] != "same"],
+        "difference": difference_view(
+            (*comparison.operators, *alone), Limits.of(1), lambda change: _row(change)["title"]
+        ),
         "statistic": f"{STATISTIC_WORDS.get(comparison.statistic, comparison.statistic)}{of}",
     }
 
@@ -570,10 +581,10 @@ def _row(change: OperatorChange) -> View:
     name = operator_title(change.name, instruction) or full
     if change.delegate_str is not None or change.delegate_int != -1:
         name = printable(with_delegate(change))
-    count = change.per_run
+    title, count = name, change.per_run
     if count.before != count.after and count.before is not None and count.after is not None:
         name = f"{name}, {count.before:g} times a run, now {count.after:g}"
-    row = _difference(name, full, change.time, "time", text, change.unit)
+    row = _difference(name, full, change.time, "time", text, change.unit) | {"title": title}
     if not change.judgement or row["kind"] == "same":
         return row
     certain = change.judgement in ("regression", "improvement")

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from harness.analyze.blocks import block_numbers
 from harness.analyze.call_tree import merged_tree, without_wrappers
+from harness.analyze.compare import OperatorChange
 from harness.analyze.statistics import Operator
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
 from harness.check.subject import Subject
-from harness.extensions.web.html.history import BaselineNumbers, history_view
+from harness.extensions.web.html.difference import colour_of, difference_view
+from harness.extensions.web.html.history import BaselineNumbers, history_view, signed
 from harness.extensions.web.html.memory import memory_view, plan_view
 from harness.extensions.web.html.svg import (
     SIZE,
@@ -330,6 +333,7 @@ class _Writer:
             "unit": unit,
             "more": left_out(len(rows), limits.rows),
             "compared": any(view["delta"] for view in views),
+            "before": any(view["before"] for view in views),
             "modules": any(view["module"] for view in views),
             "several_blocks": len({operator.block for operator in shown}) > 1,
         }
@@ -337,19 +341,36 @@ class _Writer:
     def _view(self, operator: Operator, unit: DisplayUnit) -> View:
         times = operator.times
         own, suffix = (unit, "") if operator.ns is not None or unit is TICKS else (TICKS, " ticks")
+        change = self._numbers.change_of(operator)
+        before = change.time.before if change is not None else None
         return {
             "operator": operator,
             "title": title_of(self._subject, operator, int(operator.rows[0])),
             "exact": self._exact(operator),
             "module": self._module(operator),
-            **self._strip(operator),
+            **self._strip(operator, change.time.before if change else None),
+            "before": "" if before is None else _three(before, own) + suffix,
+            "before_value": before or 0,
             "median": UNKNOWN if times is None else _three(times.p50, own) + suffix,
             "p90": UNKNOWN if times is None else _three(times.p90, own) + suffix,
             "exact_median": self._table.text(operator, "p50"),
             "exact_p90": self._table.text(operator, "p90"),
             "share": share_text(operator.share),
-            "delta": self._numbers.of_operator(operator),
+            "delta": self._delta(operator, change),
         }
+
+    def _delta(self, operator: Operator, change: OperatorChange | None) -> View | None:
+        """The change of an operator: of the statistic that got worse or better, else its median."""
+        found = self._numbers.of_operator(operator)
+        if change is None or change.time.before is None:
+            return found
+        ratio = change.time.ratio or 1.0
+        median = {"text": f"{signed(100 * ratio - 100)} %", "judgement": "same"}
+        if found is None:
+            return median | {"note": "difference of medians, not judged"}
+        if not found["text"].endswith(")") or colour_of(change) != "d-same":
+            return found
+        return found | median | {"note": f"{found['text']} {found['note']}"}
 
     def _exact(self, operator: Operator) -> str:
         """The name as logged, and all statistics with the digits that other reports show."""
@@ -371,8 +392,8 @@ class _Writer:
             return ""
         return brief(found.module[-1].path)
 
-    def _strip(self, operator: Operator) -> View:
-        """Draw the time of every repeat, and name the one that stands out.
+    def _strip(self, operator: Operator, before: float | None) -> View:
+        """Draw the time of every repeat, and the median ``before``; name the one that stands out.
 
         ``execution`` is the number of its execution if the timeline of that is drawn, else 0.
         """
@@ -388,6 +409,11 @@ class _Writer:
             return found | {"alike": f"all {len(values):,} alike"}
         median = float(times.p50)
         along = axis(values.tolist(), from_zero=False, least=_LEAST_SPAN * median)
+        span = along.high - along.low
+        if before is None or not along.low - span < before < along.high + span:
+            before = None  # so far away that nothing would be seen of the repeats
+        elif not along.low <= before <= along.high:
+            along = axis([*values.tolist(), before], from_zero=False)
         top = int(np.argmax(values))
         if len(values) >= _FEW and values[top] > _FARTHER * median:
             third, first = np.percentile(values, [75, 25])
@@ -395,7 +421,8 @@ class _Writer:
                 found |= self._outlier(int(rows[top]), float(values[top]), timed)
         places = {round(along.percent(v) * _PLACES / 100) * 100 / _PLACES for v in values.tolist()}
         largest = along.percent(float(values[top])) if found["outlier"] else None
-        return found | {"strip": strip(places, along.percent(median), largest)}
+        earlier = None if before is None else along.percent(before)
+        return found | {"strip": strip(places, along.percent(median), largest, earlier)}
 
     def _outlier(self, row: int, value: float, timed: bool) -> View:
         time = short_time(value if timed else None, value)
@@ -595,6 +622,14 @@ def _versions(result: Result | None) -> Iterator[tuple[str, bool]]:
     yield f"commit {brief(commit)}" if commit else "commit unknown", True
 
 
+def _difference(
+    subject: Subject, changes: Sequence[OperatorChange], numbers: BaselineNumbers, limits: Limits
+) -> View | None:
+    """Draw the median execution by what became of each part since the baseline."""
+    found = difference_view(changes, limits, partial(title_of, subject))
+    return None if found is None else found | {"beside": numbers.earlier_name}
+
+
 def run_view(run: RunDescription, index: int, limits: Limits) -> View:
     """Return what a page shows of a run, the ``index``-th of it.
 
@@ -605,7 +640,8 @@ def run_view(run: RunDescription, index: int, limits: Limits) -> View:
     result, subject, verdict = run.run.result, run.run.subject, run.verdict
     nested = None if run.untold else subject
     numbers, closest = BaselineNumbers(run.run), _closest(run)
-    timeline = timeline_view(nested, limits) if nested else None
+    changes = numbers.changes(subject) if subject else []
+    timeline = timeline_view(nested, changes, numbers.earlier_name, limits) if nested else None
     operators = None
     if run.operators is not None and subject is not None:
         drawn = timeline["numbers"] if timeline is not None else ()
@@ -631,7 +667,8 @@ def run_view(run: RunDescription, index: int, limits: Limits) -> View:
         "timeline": timeline,
         "operators": operators,
         "roofline": roofline_curve(run.roofline, limits),
-        "history": history_view(run, limits),
+        "history": history_view(run, numbers, limits),
+        "difference": _difference(nested, changes, numbers, limits) if nested else None,
         "icicles": icicles(nested, without_wrappers(merged_tree(nested.tree, typical=True)), limits)
         if nested
         else [],

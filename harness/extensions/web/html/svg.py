@@ -9,6 +9,7 @@ are not stretched.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -159,6 +160,10 @@ _MARGIN: Final = 9.0
 """Pixels beside a name."""
 
 
+_WORD: Final = re.compile(r"::|_|\.(?=[a-zA-Z])")
+"""What is between the words of a name."""
+
+
 def fitting(name: str, pixels: float) -> str:
     """Return a name, or the last words of it, or its instruction, whatever has room; else nothing.
 
@@ -167,12 +172,14 @@ def fitting(name: str, pixels: float) -> str:
         ['quantized_conv2d #3', 'conv2d #3', '#3', '#3', '']
     """
     room = (pixels - _MARGIN) / _LETTER
-    words, mark, number = name.rpartition(" #") if " #" in name else (name, "", "")
-    while words:
-        if len(words) + len(mark) + len(number) <= room:
-            return f"{words}{mark}{number}"
-        words = next((words.partition(c)[2] for c in ("::", ".", "_") if c in words), "")
-    return f"#{number}" if number and len(number) + 1 <= room else ""
+    if len(name) <= room:
+        return name
+    words, _, number = name.rpartition(" #") if " #" in name else (name, "", "")
+    number = f" #{number.partition(' ')[0]}" if number else ""  # without a change behind it
+    while words and len(words) + len(number) > room:
+        words = _WORD.split(words, 1)[1] if _WORD.search(words) else ""
+    shown = f"{words}{number}" if words else number.strip()
+    return shown if len(shown) <= room else ""
 
 
 Point = tuple[float, float]
@@ -390,13 +397,16 @@ def interval(low: float, value: float, high: float, kind: str) -> Markup:
     )
 
 
-def strip(places: Iterable[float], median: float, outlier: float | None) -> Markup:
+def strip(
+    places: Iterable[float], median: float, outlier: float | None, before: float | None = None
+) -> Markup:
     """Draw every value of a distribution on one line. The table beside it has the numbers.
 
     Args:
         places: Where each value lies, percent of the line; equal places are one dot.
         median: Where the median lies, likewise.
         outlier: Where the largest value lies if it is far from the others, else None.
+        before: Where the median of an earlier run lies; None without one.
     """
     dots = "".join(f"M{10 * place:g} 500h0.01" for place in sorted(set(places)))
     parts = [
@@ -411,6 +421,10 @@ def strip(places: Iterable[float], median: float, outlier: float | None) -> Mark
             y2=16,
         ),
     ]
+    if before is not None:
+        parts.append(
+            tag("line", class_="before", x1=_percent(before), x2=_percent(before), y1=2, y2=16)
+        )
     if outlier is not None:
         parts.append(tag("circle", class_="outlier", cx=_percent(outlier), cy=9, r=4))
     return _markup(tag("svg", *parts, class_="strip", width="100%", height=18, aria_hidden="true"))
@@ -453,7 +467,13 @@ _BLOCK = 56
 """Height of a block of a timeline, likewise."""
 
 
-def _frame(frame: FrameBox, height: float, class_: str, **attributes: str | float | None) -> str:
+def _frame(
+    frame: FrameBox,
+    height: float,
+    class_: str,
+    top: float | None = None,
+    **attributes: str | float | None,
+) -> str:
     """A rectangle with as much of its name as fits."""
     wide, small = frame.shown
     names = {"": wide} if wide == small else {"wide": wide, "small": small}
@@ -469,7 +489,7 @@ def _frame(frame: FrameBox, height: float, class_: str, **attributes: str | floa
         *texts,
         class_=class_,
         x=_percent(frame.left),
-        y=_ROW * frame.level,
+        y=_ROW * frame.level if top is None else top,
         width=_percent(frame.width),
         height=height,
         **attributes,
@@ -512,17 +532,26 @@ def flame(frames: Sequence[FrameBox], parents: Sequence[int], label: str) -> Mar
     )
 
 
-def timeline(frames: Sequence[FrameBox], base: Iterable[Tick], summary: str) -> Markup:
+def timeline(
+    frames: Sequence[FrameBox],
+    base: Iterable[Tick],
+    summary: str,
+    under: Sequence[FrameBox] = (),
+) -> Markup:
     """Draw blocks one after the other on a time axis; what is empty between them is a gap.
 
     Args:
         frames: The blocks.
         base: Ticks of the axis.
         summary: What the picture shows, for those who do not see it.
+        under: Blocks below these, of something to compare them with.
     """
     height = _BLOCK
     parts = [tag("rect", class_="idle", width="100%", height=height)]
     parts += [_frame(frame, height, f"b {frame.kind}") for frame in frames]
+    if under:
+        parts += [_frame(frame, _ROW - 4, f"u {frame.kind}", top=height + 3) for frame in under]
+        height += _ROW
     for tick in base:
         side = " first" if tick.place < 8 else " last" if tick.place > 92 else ""
         x = _percent(tick.place)

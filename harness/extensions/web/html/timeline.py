@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,8 +12,16 @@ import numpy as np
 
 from harness.analyze.blocks import block_numbers
 from harness.analyze.call_tree import MergedNode
+from harness.analyze.compare import OperatorChange
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
 from harness.check.subject import Subject
+from harness.extensions.web.html.difference import (
+    change_text,
+    colour_of,
+    is_judged,
+    legend,
+    percent_of,
+)
 from harness.extensions.web.html.svg import Axis, FrameBox, Limits, View, timeline
 from harness.formatting import (
     TICKS,
@@ -61,12 +69,14 @@ class Slice:
     Attributes:
         title: Its short name and instruction.
         kind: Its kind of work.
+        change: Its median now and before; None if that is unknown.
         begin: When it began after its execution, in the unit of ``TimedExecution.time``.
         time: How long it took, likewise.
     """
 
     title: str
     kind: OperatorKind
+    change: OperatorChange | None
     begin: float
     time: float
 
@@ -167,11 +177,16 @@ def _operators_of(subject: Subject, event: Signature, row: int) -> list[str]:
     )
 
 
-def slices(subject: Subject, execution: TimedExecution) -> list[Slice]:
+def slices(
+    subject: Subject,
+    execution: TimedExecution,
+    changes: Mapping[tuple[str, str, int, int, int, str | None], OperatorChange],
+) -> list[Slice]:
     """Return what happened directly within an execution, in the order of time.
 
     The runtime's scope around an instruction is replaced by what it holds. Events on other clocks
-    than that of the execution have no place beside these.
+    than that of the execution have no place beside these. ``changes`` are those of operators, by
+    their signatures.
 
     Raises:
         FormatError: The times cannot be brought into an order.
@@ -195,9 +210,11 @@ def slices(subject: Subject, execution: TimedExecution) -> list[Slice]:
     for row in kept.tolist():
         name = trace.text(int(trace.name[row])) or ""
         place = int(trace.chain[row]), int(trace.instruction[row])
+        event = Signature(block.name, name, *place, -1, None)
         found.append(
             Slice(
-                title=title_of(subject, Signature("", name, *place, -1, None), row),
+                title=title_of(subject, event, row),
+                change=changes.get(event.signature),
                 kind=operator_kind(name),
                 begin=unit * (int(tree.start[row]) - begin),
                 time=unit * int(tree.total[row]),
@@ -386,16 +403,26 @@ _ALIKE: Final = 1e-3
 """Executions whose times differ by a smaller share look the same."""
 
 
-def timeline_view(subject: Subject, limits: Limits) -> View | None:
+def timeline_view(
+    subject: Subject, changes: Sequence[OperatorChange], beside: str, limits: Limits
+) -> View | None:
     """Draw executions of ``subject``; None if none has events within it.
 
     The median execution, and on one axis the slowest and the first one, without those that took as
     long as the median one.
+
+    Args:
+        subject: The run.
+        changes: What became of its operators since an earlier run; below the median execution is
+            what they took then.
+        beside: What the earlier run is.
+        limits: How many blocks are drawn.
     """
     found = executions(subject)
     if found is None or not found.median.time:
         return None
-    parts = slices(subject, found.median)
+    known = {change.signature: change for change in changes}
+    parts = slices(subject, found.median, known)
     if not parts:
         return None
     names = {found.median.number: "Median execution"}
@@ -407,9 +434,9 @@ def timeline_view(subject: Subject, limits: Limits) -> View | None:
     longest = max((execution.time for execution in chosen), default=0.0)
     median = found.median
     return {
-        "median": _picture(found, median, "Median execution", parts, median.time, limits),
+        "median": _picture(found, median, "Median execution", parts, median.time, limits, beside),
         "others": [
-            _picture(found, item, names[item.number], slices(subject, item), longest, limits)
+            _picture(found, item, names[item.number], slices(subject, item, {}), longest, limits)
             for item in chosen
         ],
         "alike": _alike(found),
@@ -439,8 +466,11 @@ def _picture(
     parts: list[Slice],
     longest: float,
     limits: Limits,
+    beside: str = "",
 ) -> View:
-    """Draw an execution on an axis of the length ``longest``."""
+    """Draw an execution on an axis of the length ``longest``, or longer if it was longer before."""
+    before = [part for part in parts if part.change and part.change.time.before is not None]
+    longest = max(longest, sum(part.change.time.before or 0.0 for part in before if part.change))
     unit = short_time_unit(longest) if found.timed else TICKS
     whole = Axis(0.0, longest)
     kept = sorted(parts, key=lambda part: part.time, reverse=True)[: limits.blocks]
@@ -468,12 +498,31 @@ def _picture(
     largest = ", ".join(f"{part.title} {text(part.time)}" for part in kept[:3])
     summary = f"{title}; {len(parts):,} events, the longest {largest}; {text(idle)} between them"
     base = whole.base(unit.divisor, unit.name)
+    under = [*_before(before, longest)]
+    judged = any(is_judged(part.change) for part in before if part.change)
+    if under:
+        summary += f"; below it, what each took in the {beside}"
     return {
         "number": execution.number,
         "title": title,
-        "picture": timeline(frames, base, summary),
+        "beside": beside if under else "",
+        "legend": legend(under, judged=judged),
+        "picture": timeline(frames, base, summary, under),
         "more": left_out(len(parts), limits.blocks),
     }
+
+
+def _before(parts: Sequence[Slice], longest: float) -> Iterator[FrameBox]:
+    """Draw medians of an earlier run side by side, in the colours of what became of them."""
+    at = 0.0
+    for part in parts:
+        if part.change is not None:
+            width = 100 * (part.change.time.before or 0.0) / longest
+            text = f"{part.title}: {change_text(part.change)}"
+            name = percent_of(part.change) if colour_of(part.change) != "d-same" else ""
+            kind = colour_of(part.change)
+            yield FrameBox(round(at, 3), round(width, 3), 0, name, text, kind)
+            at += width
 
 
 def _kinds(parts: list[Slice], whole: float) -> list[tuple[str, str, str]]:

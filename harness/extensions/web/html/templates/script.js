@@ -144,9 +144,10 @@
     // Of a name as much as there is room for: all, the last words, the instruction, or nothing.
     const name = (node, width) => {
       const room = (width * svg.clientWidth / 100 - 9) / 6.6;
-      let [, words, number] = /^(.*?)( #\d+)?$/s.exec(node.name);
-      while (words && words.length + (number ?? "").length > room) words = /^.*?(?:::|\.|_)(.*)$/s.exec(words)?.[1] ?? "";
-      const text = words ? words + (number ?? "") : (number ?? "").trim();
+      let [, words, number] = /^(.*?)( #\d+)?( [-+].*)?$/s.exec(node.name);
+      number ??= "";
+      while (words && words.length + number.length > room) words = /^.*?(?:::|_|\.(?=[a-zA-Z]))(.*)$/s.exec(words)?.[1] ?? "";
+      const text = node.name.length <= room ? node.name : words ? words + number : number.trim();
       for (const old of all("text", node.frame)) old.remove();
       if (!text || text.length > room) return;
       const shown = document.createElementNS(svg.namespaceURI, "text");
