@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
+from harness.printing import counted as counted
 from harness.printing import printable as printable
 from harness.records.trace import DELEGATE_CALL, LOADING, OPERATOR_CALL, Signature, Stack
 from harness.records.verdict import Check

@@ -23,6 +23,7 @@ _COMMAND: Final = re.compile(
 ``##[name]`` anywhere in a line (ActionCommand.cs in actions/runner); so does Azure's agent with
 ``##vso[``."""
 
+_PLURALS: Final = {"is": "are", "was": "were", "has": "have", "does": "do", "matches": "match"}
 _NOT_ASCII: Final = re.compile(r"[^\n -~]")
 
 
@@ -34,6 +35,13 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(ord(char)) for char in text)
+
+
+def counted(count: int, noun: str, verb: str = "") -> str:
+    """Return a count, its noun and its verb, which agree: ``1 scope lasts``, ``2 scopes last``."""
+    if count == 1:
+        return f"1 {noun} {verb}".rstrip()
+    return f"{count:,} {noun}s {_PLURALS.get(verb, verb.removesuffix('s'))}".rstrip()
 
 
 def without_commands(text: str) -> str:

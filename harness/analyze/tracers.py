@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from harness.analyze.blocks import block_numbers
 from harness.analyze.ticks import LONGEST, RATE_TOLERANCE, durations, forward, signed_steps, unwrap
+from harness.printing import counted
 from harness.records.trace import Trace, TracerClock
 
 Ints = npt.NDArray[np.int64]
@@ -95,7 +96,7 @@ class Tracers:
             self.unproven[clock.tracer] = "no pair of readings after its last event"
         apart = max((abs(two - one) for one, two in pairwise(shifts)), default=0)
         differ = f", which differ by up to {apart:,} ticks" if clock.clock else ""
-        count = "1 pair" if len(shifts) == 1 else f"{len(shifts):,} pairs"
+        count = counted(len(shifts), "pair")
         self.placed[clock.tracer] = (
             f"tracer {clock.tracer} is placed on clock {name} by {count} of readings{differ}"
         )
@@ -167,7 +168,7 @@ class Tracers:
             if 2 * allowed >= modulus:
                 return [], "pairs of readings are too far apart to count the wraps between them"
             if wraps and before < behind and not before <= gap <= behind:
-                return [], f"{wraps:,} wraps between two pairs of readings are not in the log"
+                return [], f"the log misses {counted(wraps, 'wrap')} between two pairs of readings"
             ends[gap if before <= gap <= behind else behind :] += wraps * modulus
             missing += wraps * modulus
             shifts.append(shift - missing)

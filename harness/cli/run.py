@@ -12,7 +12,7 @@ import click
 
 from harness.cli import command
 from harness.errors import UsageError
-from harness.printing import print_text
+from harness.printing import counted, print_text
 
 if TYPE_CHECKING:
     from harness.decode.pte import ModelFile
@@ -142,7 +142,7 @@ def _show_passes(output: command.OutputOptions, passes: CounterPassesRecord) -> 
         f"counters in {len(passes.counters)} passes: {passes.common} differ by at most "
         f"{passes.execution_difference:.2%} in an execution, "
         f"{passes.event_difference:.2%} in an event{where}"
-        + (f"; {missing:,} events are not in all passes" if missing else "")
+        + (f"; {counted(missing, 'event', 'is')} not in all passes" if missing else "")
     )
 
 

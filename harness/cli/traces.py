@@ -701,7 +701,7 @@ def _refuse_to_replace(file: Path, force: bool) -> None:
 def _defects(source: Source) -> tuple[str, ...]:
     """Return notes about the defects of the trace."""
     notes = tuple(
-        f"damaged: {item.reason}" + (f"; {item.events} events lost" if item.events else "")
+        f"damaged: {item.reason}" + (f"; events lost: {item.events:,}" if item.events else "")
         for item in source.damage
     )
     count = len(source.dumps)

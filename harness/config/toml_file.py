@@ -130,6 +130,7 @@ class Document:
         if wrong := _FIELD.fullmatch(text):
             keys, place = (*keys, wrong[2]), f" in [{name}]" if name else ""
             text = f"the key {wrong[2]!r} is missing{place}"
+            hint = "begin the file with `schema = 1`" if wrong[2] == "schema" else ""
             if wrong[1] == "contains unknown":
                 text = f"unknown key {wrong[2]!r}{place}"
                 hint = _choice(wrong[2], "keys", map(_names, types))
@@ -146,7 +147,7 @@ class Document:
             kinds = [_KINDS[kind] for kind in wrong[1].split(" | ") if kind in _KINDS]
             allowed = f"{relation} {float(limit):g}" if limit else " or ".join(kinds)
             text = f"{name} must be {allowed}, not {_shown(value, wrong[4])}"
-            if limit and relation in ("less than", "at most") and float(limit) == 1 < value <= 100:
+            if wrong[1] == "float" and wrong[2] in ("<", "<=") and float(limit) == 1 < value <= 100:
                 hint = f"write it as a share: {value / 100:g} for {value:g} %"
         elif wrong := re.match(r"(\w+) is not a finite number", text):
             keys = (*keys, wrong[1])

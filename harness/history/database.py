@@ -283,7 +283,7 @@ def _prepare_file(file: Path, *, create: bool) -> bool:
         if not create:
             raise UsageError(
                 f"history {file} not found",
-                hint="`etharness history add DIRECTORY` creates it",
+                hint="`etharness run --history FILE` and `etharness history add` create it",
             )
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -38,6 +38,7 @@ from harness.link.messages import (
 from harness.link.transports import RatedTransport, ReopeningTransport, Transport
 from harness.link.wire import MIN_MTU, RESPONSE, DetailKind, ExecutorchError, Op, Status
 from harness.plugins import LINES, load_plugin, plugin_names
+from harness.printing import counted
 
 _DEFAULT_MESSAGES: Final[dict[int, str]] = {
     Status.BAD_REQUEST: "malformed request",
@@ -396,7 +397,7 @@ class Exchange:
                 return answer[0]
         waited = self.now() - began
         raise self.failure(
-            f"no answer to {op.name} in {waited:.3g} s, sent {self.retries + 1} times"
+            f"no answer to {op.name} in {waited:.3g} s, sent {counted(self.retries + 1, 'time')}"
         )
 
     def request_batch(

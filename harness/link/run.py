@@ -11,6 +11,7 @@ from harness.link import messages, wire
 from harness.link.exchange import Exchange, FrameDamage, Progress, refusal_error
 from harness.link.frames import Frame
 from harness.link.transfers import LogChunks
+from harness.printing import counted
 
 _CANCEL_INTERVAL_S: Final = 0.1
 """Interval of CANCELs. A UART without a FIFO receives none during an execution; the device then
@@ -365,7 +366,7 @@ class DeviceRun:
 
     def _on_status(self, status: messages.DeviceStatus, final: bool) -> messages.RunNote | None:
         if status.run_id != self._run_id:
-            raise self._exchange.failure(f"RUN did not arrive, sent {self._attempts} times")
+            raise self._exchange.failure(f"RUN was lost, sent {counted(self._attempts, 'time')}")
         if status.state == wire.State.RUNNING:
             before = self._completed
             self._advance(status.completed)
@@ -395,8 +396,8 @@ class DeviceRun:
             )
         if note.completed != self._count:
             raise TargetError(
-                f"{self._exchange.board}: the device reports {note.completed} executions, "
-                f"{self._count} were requested"
+                f"{self._exchange.board}: the device reports {note.completed} of "
+                f"{counted(self._count, 'requested execution')}"
             )
         return self._outcome(note)
 
@@ -408,7 +409,8 @@ class DeviceRun:
         """Return the error for a device that went silent: the link's or the target's."""
         exchange = self._exchange
         if not self._accepted:
-            return LinkError(f"{exchange.board}: no answer to RUN, sent {self._attempts} times")
+            times = counted(self._attempts, "time")
+            return LinkError(f"{exchange.board}: no answer to RUN, sent {times}")
         if loss > _NOISY:
             return LinkError(
                 f"{exchange.board}: no answer during a run; the line lost {loss:.0%} of its frames",

@@ -37,6 +37,7 @@ from harness.link.messages import (
 from harness.link.run import DeviceRun, RunOutcome, read_note, wait_for_end
 from harness.link.transfers import MOST_REGION, LogChunks, download, upload
 from harness.link.transports import Transport
+from harness.printing import counted
 from harness.records.trace import Ping
 
 _PROBES: Final = 4
@@ -290,7 +291,7 @@ class Session:
                 device: DeviceClock = answer[0]
                 return Ping(before, exchange.clock_ns(), device.epoch, device.ticks)
             exchange.check_alive()
-        raise exchange.failure(f"no answer to PING, sent {exchange.retries + 1} times")
+        raise exchange.failure(f"no answer to PING, sent {counted(exchange.retries + 1, 'time')}")
 
     def status(self) -> DeviceStatus:
         """Read the device's state.

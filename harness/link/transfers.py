@@ -19,6 +19,7 @@ from harness.errors import (
 from harness.link import messages, wire
 from harness.link.exchange import Exchange, FrameDamage, Progress
 from harness.link.frames import OVERHEAD, CorruptReason, Frame
+from harness.printing import counted
 
 _QUIET_SHARE: Final = 1 / 8
 """A silent transfer probes the line after this share of the timeout."""
@@ -130,7 +131,7 @@ class Timeouts:
             self._progressed_at = now
             self._stalls += 1
             if self._stalls > self._exchange.retries:
-                raise self._give_up(f"tried {self._stalls} times")
+                raise self._give_up(f"tried {counted(self._stalls, 'time')}")
             self._exchange.check_alive()
             self._exchange.fall_back()
         return stalled
@@ -143,7 +144,7 @@ class Timeouts:
         """
         self._losses += 1
         if self._losses > limit * (self._exchange.retries + 1):
-            raise self._give_up(f"tried {self._losses} times")
+            raise self._give_up(f"tried {counted(self._losses, 'time')}")
 
 
 MOST_LOG: Final = 1 << 30

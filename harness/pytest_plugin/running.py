@@ -28,6 +28,7 @@ from harness.config.unit import UsbPort, load_units, units_file
 from harness.errors import ChecksFailedError, HarnessError, InfrastructureError, UsageError
 from harness.files import packaged_models, read_model
 from harness.link.session import Session
+from harness.printing import counted
 from harness.pytest_plugin.options import Settings, settings_of
 from harness.pytest_plugin.run_directories import fail, use
 from harness.records.run_settings import SETTINGS, SettingPlace, settings_in
@@ -247,8 +248,8 @@ def _units(name: str, settings: Settings) -> list[CaseUnit]:
     names = [name for name in names if name not in {unit.id for unit in lab_units(settings)}]
     if len(names) > len(ports):
         raise UsageError(
-            f"--etharness-unit names {len(names)} units of {board.name}, but --etharness-port "
-            f"{len(ports)} ports"
+            f"--etharness-unit names {counted(len(names), 'unit')} of {board.name}, but "
+            f"--etharness-port {counted(len(ports), 'port')}"
         )
     names += ports[len(names) :]
     on_ports = [CaseUnit(board, file, unit, port) for unit, port in zip(names, ports, strict=True)]

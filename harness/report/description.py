@@ -124,8 +124,8 @@ def clock_lines(
     for clock in _clock_documents(trace, qualities, timeline):
         if clock.backward_steps or clock.reversed_events:
             line = (
-                f"clock {clock.name}: {clock.backward_steps} steps back and "
-                f"{clock.reversed_events} events that end before they begin"
+                f"clock {clock.name}: time steps back {counted(clock.backward_steps, 'time')}; "
+                f"events that end before they begin: {clock.reversed_events}"
             )
             small = clock.jitter < 1 << (clock.bits - 1)
             yield f"{line}, each by at most {clock.jitter:,} ticks" if small else line
@@ -154,22 +154,23 @@ EMULATED: Final = "emulated time: it counts steps of the simulator, not real tim
 
 
 def _on_host(quality: ClockQuality, *, emulated: bool) -> str:
-    before = f"{EMULATED}; " if emulated else ""
+    if emulated:
+        return EMULATED
     if quality.half_width_ns is None:
-        return f"{before}not placed on the host's clock: {quality.unknown}"
+        return f"not placed on the host's clock: {quality.unknown}"
     unit = time_unit([quality.half_width_ns])
     width = f"{unit.text(quality.half_width_ns)} {unit.name}"
-    text = f"{before}on the host's clock within +-{width}, from {quality.readings} readings"
-    # Not for the host's own clock; the rate of emulated time is the emulator's speed.
-    if quality.rate_ppm is not None and any(quality.rate_ppm) and not emulated:
+    text = f"on the host's clock within +-{width}, from {quality.readings} readings"
+    # Not for the host's own clock.
+    if quality.rate_ppm is not None and any(quality.rate_ppm):
         low, high = quality.rate_ppm
         text += f"; its rate is {low:+,.1f} to {high:+,.1f} ppm off the declared one"
     if quality.bounded < quality.events:
-        text += f"; not so {quality.events - quality.bounded} events: {quality.unknown}"
+        text += f"; except {counted(quality.events - quality.bounded, 'event')}: {quality.unknown}"
     if quality.silent_wraps:
         text += (
-            f"; {quality.silent_wraps} wraps passed among {quality.unsettled} events, "
-            "nobody knows between which"
+            f"; {counted(quality.unsettled, 'event')} may hide "
+            f"{counted(quality.silent_wraps, 'wrap')} of the counter"
         )
     return text
 
@@ -231,7 +232,7 @@ def trace_losses(trace: Trace, requested: int | None = None) -> list[Loss]:
         Loss("events dropped by the target", lost.events, "events", note=note),
         Loss("block and allocator declarations dropped", lost.blocks, "declarations"),
         Loss("values dropped, or recorded without their bytes", lost.values, "values"),
-        Loss("runs overwritten by newer ones, as requested", lost.runs, "runs", "by request"),
+        Loss("executions overwritten by newer ones, as requested", lost.runs, "runs", "by request"),
         Loss("chunks of the log that did not arrive", lost.chunks, "chunks"),
         Loss("records in these chunks", lost.records, "records"),
         Loss("events lost to damage of the file, at least", lost.damaged, "damaged events"),
@@ -386,7 +387,7 @@ def _making(result: Result) -> Iterator[Fact]:
             f"{n} {v:g}" for n, v in (("rtol", known.rtol), ("atol", known.atol)) if v is not None
         ]
         tolerance = ", ".join(bounds) or "by the type of each"
-        yield Fact("reference", f"of {len(known.files):,} outputs, tolerance {tolerance}")
+        yield Fact("reference", f"of {counted(len(known.files), 'output')}, tolerance {tolerance}")
     for pattern, scale in result.time_scales.items():
         yield Fact(f"time scale of {printable(pattern)}", printable(scale))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from harness.analyze.statistics import Operator
-from harness.formatting import printable
+from harness.formatting import counted, printable
 from harness.records.result import encode
 from harness.records.verdict import OUTPUTS, Check, Code, Severity
 from harness.report.changes import change_table, executions_of
@@ -191,7 +191,7 @@ def print_operators(
         elif rows:
             _print_rows(console, table, what, title, rows, columns)
     if table.others:
-        show_line(console, f"and {table.others:,} operators of smaller total times; -v lists all")
+        show_line(console, f"and {counted(table.others, 'faster operator')}; -v lists all")
         show_line(console)
 
 
@@ -402,8 +402,8 @@ def _print_reasons(
 ) -> None:
     """Print the reasons of failed checks, each after a prefix; at most ``most`` of them."""
     for prefix, row in reasons[:most]:
-        # A comparison says what changed; its rule would say first that nothing did.
-        rule = "" if row.code.startswith("H") else f"{row.rule}: "
+        # The rules of all but budgets would say first that nothing is wrong.
+        rule = f"{row.rule}: " if row.code.startswith("B") else ""
         because = f"{row.code} {row.subject}: {rule}{row.reason}"
         style = {"fail": "red"}.get(row.outcome, "yellow")
         show_line(console, f"{prefix}{because}", indent=len(prefix) + 2, style=style)

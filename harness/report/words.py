@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from harness.formatting import TICKS, DisplayUnit, operator_title, printable, time_unit
+from harness.printing import counted as counted
 from harness.records.nightly import StepState
 from harness.records.trace import EXECUTION, SUM_OF_OPERATORS
 
@@ -251,11 +252,6 @@ def short_size(size: float) -> str:
         if unit.divisor == 1
         else f"{three_digits(size / unit.divisor)} {unit.name}"
     )
-
-
-def counted(count: int, noun: str) -> str:
-    """A count and its noun, in the plural unless the count is 1."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def with_delegate(event: Signature | Metric) -> str:

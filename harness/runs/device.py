@@ -42,6 +42,7 @@ from harness.link.run import RunOutcome
 from harness.link.session import Session
 from harness.link.wire import Region, Status
 from harness.plugins import POSTMORTEMS, extension_remedy, load_plugin
+from harness.printing import counted
 from harness.records.result import ReferenceRecord, TargetRecord, TensorRecord, TraceSummary
 from harness.records.trace import (
     BFLOAT16,
@@ -182,7 +183,7 @@ def read_inputs(paths: Sequence[Path], wanted: Sequence[TensorInfo], seed: int) 
                 inputs.append(numbers)
         return inputs
     if len(paths) != len(wanted):
-        raise UsageError(f"the model has {len(wanted)} inputs, but {len(paths)} files were given")
+        raise UsageError(f"the model has {counted(len(wanted), 'input')}, not {len(paths)}")
     return [
         _fitting(read_npy(path), info, i, "the file", f"{path}: ")
         for i, (path, info) in enumerate(zip(paths, wanted, strict=True))
@@ -245,7 +246,7 @@ def save_references(
         return None
     if len(references) != outputs:
         raise UsageError(
-            f"the model has {outputs} outputs, but {len(references)} references were given",
+            f"the model has {counted(outputs, 'output')}, not {len(references)}",
             hint="give --reference once per output, in their order",
         )
     files = tuple(
@@ -263,7 +264,7 @@ def bundled_inputs(test_set: TestSet, wanted: Sequence[TensorInfo]) -> list[np.n
     """
     if len(test_set.inputs) != len(wanted):
         raise UsageError(
-            f"the method has {len(wanted)} inputs, the test set has {len(test_set.inputs)}"
+            f"inputs: {len(wanted)} of the method, {len(test_set.inputs)} of the test set"
         )
     inputs = zip(map(np.asarray, test_set.inputs), wanted, strict=True)
     return [_fitting(array, info, i, "the test set") for i, (array, info) in enumerate(inputs)]

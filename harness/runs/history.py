@@ -37,6 +37,7 @@ from harness.errors import (
 from harness.files import display_path
 from harness.history import open_store
 from harness.history.entries import measured_of, provenance_of
+from harness.printing import counted
 from harness.records.measurement import describe_difference, settings_key
 from harness.records.result import Result, VerdictRecord, microseconds
 from harness.records.store_address import StoreAddress, address_of
@@ -195,7 +196,8 @@ def read_subject(run: RunDirectory, result: Result) -> tuple[Subject | None, str
             raise
         return None, f"cannot read its trace: {error.message}"
     source = on_scales(source, {})
-    damage = f"its trace is damaged in {len(source.damage)} places" if source.damage else ""
+    places = counted(len(source.damage), "place")
+    damage = f"its trace is damaged in {places}" if source.damage else ""
     return subject_of(source.trace, result), damage
 
 

@@ -43,6 +43,7 @@ from harness.link.session import Session
 from harness.link.transfers import LogChunks
 from harness.link.wire import Region
 from harness.plugins import DATASETS, LIVE, TARGETS, load_extension, load_plugin
+from harness.printing import counted
 from harness.records.measurement import BUNDLED_KERNELS, MeasurementSettings
 from harness.records.result import (
     AccuracyRecord,
@@ -785,7 +786,7 @@ class BoardRun(RunRecorder):
             keep = partial(self._keep_partial, device, others)
             ended = end_interrupted_run(session, keep, plan.stages)
             done, wanted = self.result.runs_completed, plan.request.runs
-            text = f"{done} of {wanted} executions completed{ended}"
+            text = f"{done:,} of {counted(wanted, 'execution')} completed{ended}"
             raise type(interrupt)(text) from None
         except DeviceRefusedError as error:
             self._skip_sample(error, samples)

@@ -38,6 +38,7 @@ from harness.errors import (
 )
 from harness.files import MOST_MODEL, Content, find_model, map_or_read, read_limited, read_model
 from harness.plugins import INSPECTORS, load_extension
+from harness.printing import counted
 from harness.records.result import Failure, Model, Result, RunIdentity, VerdictRecord, moment
 from harness.records.run_settings import ReadSettings
 from harness.records.trace import EXECUTION, ClockDomain, Damage, Kind, Trace, concatenate
@@ -558,8 +559,8 @@ def _compared_outputs(
     for number, (outputs, files) in enumerate(steps or [(model.outputs, reference.files)], 1):
         if len(files) != len(outputs):
             raise UsageError(
-                f"{directory}: the result records {len(outputs)} outputs, but "
-                f"{len(files)} references",
+                f"{directory}: the result records {counted(len(outputs), 'output')}, but "
+                f"{counted(len(files), 'reference')}",
                 hint="run again",
             )
         words = f"step {number} of {len(steps)}: " if steps else ""

@@ -86,7 +86,7 @@ def starts(etharness: Etharness, path: Path) -> list[int]:
         ),
         (  # the core slept for a wrap, before its event or after it
             [FIRST, tracer(1, (OWN_HZ, 0, 0), (1, 2), (OWN_HZ, 3, 2**32 * 100 + 300))],
-            "tracer 1: 1 wraps between two pairs of readings are not in the log",
+            "tracer 1: the log misses 1 wrap between two pairs of readings",
         ),
         (
             [FIRST, tracer(1, (OWN_HZ, 0, 0), (1, 2), (OWN_HZ, 3, 2**47))],
@@ -94,14 +94,14 @@ def starts(etharness: Etharness, path: Path) -> list[int]:
         ),
         (
             [FIRST, tracer(1, (0, 7, 7), (9, 9), (0, 9, 9 + 2**32))],
-            "tracer 1: 1 wraps between two pairs of readings are not in the log",
+            "tracer 1: the log misses 1 wrap between two pairs of readings",
         ),
         (  # that another tracer has dropped runs is no reason for it
             [
                 tracer(0, (0, 4, 4), (100, 120), (), (150, 160), (0, 300, 300), dropped_runs=1),
                 tracer(1, (OWN_HZ, 0, 0), (1, 2), (), (3, 4), (OWN_HZ, 5, 2**32 * 100 + 500)),
             ],
-            "tracer 1: 1 wraps between two pairs of readings are not in the log",
+            "tracer 1: the log misses 1 wrap between two pairs of readings",
         ),
         (  # a pair on one side says nothing of a pause on the other
             [FIRST, tracer(1, (0, 7, 7), (9, 9))],

@@ -132,7 +132,7 @@ def test_a_trigger_freezes_what_led_to_it(
     (tmp_path / "log.etlog").write_bytes(tracer.image())
     code, shown, _ = etharness("decode", str(tmp_path / "log.etlog"))
     assert code == 0
-    assert "95 runs overwritten by newer ones" in " ".join(shown.split())
+    assert "95 executions overwritten by newer ones" in " ".join(shown.split())
 
 
 def test_a_run_that_has_not_ended_stays_with_those_before_it(etstub: ct.CDLL) -> None:

@@ -121,9 +121,7 @@ def test_a_sample_that_fails_is_counted_and_the_others_run(
     words = ("--board", "native", "--model", "dynamic", "--dataset", str(file), "-o", str(run))
     done = etharness("run", *words)
     assert done.code == 1, done.out + done.err
-    assert "I12 samples: all requested executions completed: 4 of 5 samples ran" in " ".join(
-        done.out.split()
-    )
+    assert "I12 samples: 4 of 5 samples ran" in " ".join(done.out.split())
     found = accuracy(run)
     assert (found["ran"], found["samples"]) == (4, 5)
     assert list(found["failures"].values()) == [1]

@@ -444,7 +444,7 @@ def test_a_history_that_is_not_there_is_said_without_a_stack(project: pytest.Pyt
     result.stdout.fnmatch_lines(
         [
             "E       harness.errors.UsageError: history none.sqlite not found",
-            "E       try: `etharness history add DIRECTORY` creates it",
+            "E       try: `etharness run --history FILE` and `etharness history add` create it",
             "E       harness.errors.UsageError: invalid baseline 'v1'",
         ]
     )

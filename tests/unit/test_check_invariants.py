@@ -52,7 +52,7 @@ def test_operators_that_take_less_than_an_empty_event_are_one_warning() -> None:
     short = the("I05", Subject(trace, probe=Fraction(21, 2)))
     assert short is not None
     assert (short.severity, short.passed, short.measured) == ("warning", False, 2.0)
-    assert "2 of 2 operators take less than 10.5 ticks" in short.reason
+    assert "2 of 2 operators shorter than an empty event (10.5 ticks)" in short.reason
     assert "a (instruction 0): 10.0; b (instruction 1): 10.0" in short.reason
     enough = the("I05", Subject(trace, probe=Fraction(10)))
     assert enough is not None
@@ -64,7 +64,19 @@ def test_operators_that_take_less_than_an_empty_event_are_one_warning() -> None:
     found = the("I05", Subject(counting))
     assert found is not None
     assert not found.passed
-    assert "the duration of an empty event with these counters: " in found.reason
+    assert "shorter than an empty event with these counters (10.5 ticks): " in found.reason
+
+
+def test_operators_that_are_too_short_do_not_matter_beside_long_ones() -> None:
+    def share(ticks: int) -> RunSpec:
+        events = [EventSpec("a", 0, 10), EventSpec("b", 20, 20 + ticks, instruction=1)]
+        return RunSpec([*events, EventSpec("Method::execute", 0, 30 + ticks, chain=-1)])
+
+    for ticks, passes in ((900, False), (1100, True)):
+        found = the("I05", Subject(trace_of(share(ticks)), probe=Fraction(11)))
+        assert found is not None
+        assert found.passed is passes
+        assert "1 of 2 operators shorter than an empty event" in found.reason
 
 
 def test_few_events_are_no_evidence_of_a_clock() -> None:

@@ -177,7 +177,7 @@ def test_decode_without_it_shows_no_time_that_cannot_be(
         *("Method::execute", "166", "176", "100.0", "1", "█▁"),
         *("3", "153", "179", "166", "179"),
     ]
-    assert "1 steps back and 2 events that end before they begin\n" in out
+    assert "time steps back 1 time; events that end before they begin: 2\n" in out
     document = json.loads(etharness("decode", RECORDED, "--json").out)
     (clock,) = document["clocks"]
     assert (clock["suspected_bits"], clock["suspicion"]) == (32, ADVICE)

@@ -80,8 +80,8 @@ def test_a_reason_names_the_event_and_the_counts() -> None:
     (found,) = failed(changed(sound(), 0, "compressed", 16))
     assert (found.code, found.subject, found.measured) == ("I19", "counter compressed", 1)
     assert found.reason == (
-        "1 scopes count less; the first is Method::execute (instruction 0, block 0): it counted "
-        "15, the events within it 16"
+        "1 scope counts less than its events; the first is Method::execute (instruction 0, "
+        "block 0): 15, its events 16"
     )
 
 

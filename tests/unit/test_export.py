@@ -100,16 +100,16 @@ def test_what_a_table_does_not_say_is_counted(etharness: Etharness, tmp_path: Pa
         full_trace(), losses=Losses(events=3), filtered_events=2, stacks=(Stack(0, 1, 2),)
     )
     assert export_trace(trace, "csv").notes == (
-        "1 blocks without events",
+        "1 block without events",
         "what the target lost: 3 events",
         "2 events that the target left out",
-        "the stack use of 1 tracers",
+        "the stack use of 1 tracer",
     )
     assert export_trace(trace, "json").notes == ()
     dump = tmp_path / "x.etdp"
     dump.write_bytes(write_ed00(full_trace()))
     shown = etharness("export", dump, "-f", "tsv", "-o", tmp_path / "x.tsv")
-    assert "note: 1 blocks without events" in shown.err
+    assert "note: 1 block without events" in shown.err
     quiet = etharness("export", dump, "-f", "tsv", "-o", tmp_path / "y.tsv", "-q")
     assert quiet.out == quiet.err == ""
 

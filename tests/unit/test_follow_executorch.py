@@ -111,7 +111,7 @@ def test_two_paths_that_look_the_same_are_left_open() -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (("add",), "the execution ended after 1 instructions, before the end of forward"),
+        (("add",), "the execution ended after 1 instruction, before the end of forward"),
         (("add", "mul", "add"), "forward of the model ends before instruction 2"),
         (("add", "add"), r"instruction 1 of its execution called torch::executor::native::add_out"),
     ],

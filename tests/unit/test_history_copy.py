@@ -233,7 +233,7 @@ def test_the_command_copies_to_a_server(
     code, out, err = etharness("history", "copy", file, url)
     assert (code, err) == (0, "")
     text = " ".join(out.split())
-    assert text.endswith("2 results, 1 baselines and 1 decisions copied"), text
+    assert text.endswith("2 results, 1 baseline and 1 decision copied"), text
     back = tmp_path / "back.sqlite"
     copied = document("history-copy", etharness("history", "copy", url, back, "--json").out)
     assert copied == {"results": 2, "baselines": 1, "decisions": 1, "nights": 0}

@@ -156,7 +156,7 @@ def test_what_is_damaged_is_added_with_what_can_be_read(tmp_path: Path) -> None:
     with open_store(str(tmp_path / "h.sqlite")) as store:
         added = add_directory(store, directory)
         [entry] = store.results()
-    assert (added.state, added.reason) == ("added", "its trace is damaged in 1 places")
+    assert (added.state, added.reason) == ("added", "its trace is damaged in 1 place")
     assert entry.provenance.id == "cut"
 
 

@@ -256,7 +256,7 @@ def test_a_stream_is_counted_to_the_byte() -> None:
 def test_a_failure_says_what_was_received(received: bytes, summary: str) -> None:
     with pytest.raises(LinkError) as caught:
         exchange_on(Port([received]), retries=0).request(Op.PING, b"", len)
-    assert caught.value.message == f"b1: no answer to PING in 2 s, sent 1 times{summary}"
+    assert caught.value.message == f"b1: no answer to PING in 2 s, sent 1 time{summary}"
 
 
 def test_frames_of_the_previous_size_are_accepted_after_it_was_lowered() -> None:

@@ -135,7 +135,7 @@ def test_a_hang_is_the_devices_fault() -> None:
 def test_a_request_that_never_arrives_is_the_lines_fault() -> None:
     bench = Bench()
     bench.line.lose_to = lambda frame: frame.type == Op.RUN
-    with pytest.raises(LinkError, match="RUN did not arrive, sent 5 times"):
+    with pytest.raises(LinkError, match="RUN was lost, sent 5 times"):
         bench.session.run(1, timeout_s=20)
 
 
@@ -184,7 +184,7 @@ def test_a_device_that_miscounts() -> None:
         end_run(count)
 
     bench.device._end_run = miscount  # type: ignore[method-assign]
-    with pytest.raises(TargetError, match=r"reports 2 executions, 3 were requested"):
+    with pytest.raises(TargetError, match=r"reports 2 of 3 requested executions"):
         bench.session.run(3, timeout_s=5)
 
 

@@ -55,8 +55,8 @@ def blocks(*named: str) -> Trace:
 EMPTY = {
     "no run data": (write_ed00(blocks()), "no events"),
     "run data without events": (write_ed00(blocks("Default", "Execute")), "no events"),
-    "loading alone": (write_ed00(loading()), "2 events, but no execution of a method"),
-    "allocations alone": (write_ed00(allocations()), "2 events, but no execution of a method"),
+    "loading alone": (write_ed00(loading()), "2 events, but no execution"),
+    "allocations alone": (write_ed00(allocations()), "2 events, but no execution"),
     "a log's header": (CompactLog().image(), "no events"),
 }
 
@@ -71,7 +71,7 @@ def test_a_file_without_an_execution_fails(name: str, etharness: Etharness, tmp_
     found = etharness("check", path)
     assert found.code == 1
     assert "PASS" not in found.out
-    assert f"I13 trace: an execution was measured: {said}" in " ".join(found.out.split())
+    assert f"I13 trace: {said}" in " ".join(found.out.split())
     found = etharness("check", path, "--json")
     assert found.code == 1
     verdict = json.loads(found.out)
@@ -118,10 +118,7 @@ def test_a_run_of_no_executions_fails(etharness: Etharness, tmp_path: Path) -> N
     none = made("none", runs_requested=0, runs_completed=0)
     found = etharness("check", run_directory(tmp_path / "none", none, {"native_call_a": [10]}))
     assert found.code == 1
-    assert (
-        "I12 executions: all requested executions completed: 0 of 0 executions completed"
-        in found.out
-    )
+    assert "I12 executions: 0 of 0 executions completed" in found.out
 
 
 def test_a_result_of_no_executions_is_no_baseline() -> None:

@@ -147,7 +147,7 @@ def test_units_on_ports(inner: pytest.Pytester) -> None:
     result = inner.runpytest("--etharness-unit=native=a")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["*::test_unit: --etharness-unit names 1 units of native, but --etharness-port 0 ports"]
+        ["*::test_unit: --etharness-unit names 1 unit of native, but --etharness-port 0 ports"]
     )
 
 

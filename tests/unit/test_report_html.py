@@ -162,7 +162,7 @@ def test_every_loss_is_a_number_zero_too() -> None:
     trace = replace(SMALL, losses=Losses(events=1234, runs=2)).sealed()
     text = page_of(reported(trace=trace)).section("-losses").replace("\n", "")
     assert "events dropped by the target1,234" in text
-    assert "runs overwritten by newer ones, as requested2" in text
+    assert "executions overwritten by newer ones, as requested2" in text
 
 
 def test_link_clock_and_outputs_are_described() -> None:
@@ -186,7 +186,7 @@ def test_link_clock_and_outputs_are_described() -> None:
     for expected in ("115,200 baud", "1,000.0 ns", "3,000.0 ns", "retries"):
         assert expected in link
     clocks = found.section("-clocks")
-    for expected in ("within ±1,500.0 ns", "-3.0 to +4.0 ppm", "it slept", "2, among 1 events"):
+    for expected in ("within ±1,500.0 ns", "-3.0 to +4.0 ppm", "it slept", "2, among 1 event"):
         assert expected in clocks
     off = found.section("-outputs")
     assert "float32" in off
@@ -250,7 +250,7 @@ def test_everything_that_tells_a_run_from_another_is_said() -> None:
         "44 ticks, between operators",
         "55 of 66 bytes used",
         "time scale of npu*100 MHz",
-        "of 1 outputs, tolerance rtol 0.5",
+        "of 1 output, tolerance rtol 0.5",
     ):
         assert expected in text
     losses = "".join(found.section("-losses").split("\n"))

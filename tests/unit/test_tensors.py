@@ -65,7 +65,7 @@ def test_wrong_files_are_named(tmp_path: Path, etharness: Etharness) -> None:
     )
     said = etharness(*run, "--input", path, "--input", path)
     assert said.code == 2
-    assert "the model has 1 inputs, but 2 files were given" in said.err
+    assert "the model has 1 input, not 2" in said.err
 
 
 def header(text: str) -> bytes:

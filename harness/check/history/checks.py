@@ -21,7 +21,7 @@ from harness.check.history.comparison import (
 from harness.check.history.noise import ENOUGH, GROSS, correction
 from harness.check.history.samples import Decision, Metric
 from harness.check.limits import subject_of_operator
-from harness.formatting import commit_text
+from harness.formatting import commit_text, counted
 from harness.records.trace import EXECUTION, SUM_OF_OPERATORS
 from harness.records.verdict import Check, Judgement, Severity, check
 
@@ -113,7 +113,7 @@ def _detectable_check(comparison: HistoryComparison) -> Iterator[Check]:
         "H06",
         severity=severity,
         rule=f"changes of {percentage(limit)} are detectable",
-        subject=f"{len(compared)} operators",
+        subject=counted(len(compared), "operator"),
         passed=False,
         reason=f"{so_far}{detectable_text(comparison)}; more results, or more executions (--runs), "
         "see more",
@@ -137,7 +137,7 @@ def _evidence_checks(comparison: HistoryComparison) -> Iterator[Check]:
         yield check(
             "H06",
             severity=severity,
-            subject="1 number" if len(numbers) == 1 else f"{len(numbers)} numbers",
+            subject=counted(len(numbers), "number"),
             passed=False,
             reason=f"{reason}; --repeat {_RUNS} adds {_RUNS} results now" if few else reason,
         )
@@ -478,7 +478,7 @@ def _modes_within_check(numbers: Sequence[Compared]) -> Iterator[Check]:
         yield check(
             "H08",
             rule="one mode within a run",
-            subject="1 operator" if len(chosen) == 1 else f"{len(chosen)} operators",
+            subject=counted(len(chosen), "operator"),
             passed=False,
             reason=f"two modes: {', '.join(texts)}{more}",
         )
@@ -509,7 +509,7 @@ def _summary_check(
             code,
             severity=severity,
             rule="the same operators and sizes" if code == "H07" else "",
-            subject=f"{len(chosen)} metrics",
+            subject=counted(len(chosen), "metric"),
             passed=False,
             reason=f"{chosen[0].reason}: {names}{more}",
         )

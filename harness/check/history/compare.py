@@ -67,6 +67,7 @@ from harness.check.history.samples import (
 )
 from harness.check.history.steps import ANCHOR, crept, steps_in
 from harness.plugins import require
+from harness.printing import counted
 from harness.records.trace import is_wrapper
 from harness.records.verdict import Judgement
 
@@ -177,7 +178,7 @@ def _compare_unit(
     if not unit.has_baseline:
         others = unit.other_units()
         if not others:
-            notes.append(f"{unit.unit}: the baseline has no result of any unit")
+            notes.append(f"{unit.unit}: no baseline yet, as no earlier result has these settings")
             return [], []
         other = others[0]
         notes.append(f"{unit.unit}: the baseline has no result of this unit; using {other}")
@@ -198,7 +199,7 @@ def _compare_unit(
             chosen[metric] = samples
     if left_out:
         reason = f"fewer than {MIN_COMMON_COMMITS} commits were measured on both units"
-        notes.append(f"{unit.unit}: {left_out} operators skipped: {reason}")
+        notes.append(f"{unit.unit}: {counted(left_out, 'operator')} skipped: {reason}")
     return compare_unit(unit, chosen, limits)
 
 

@@ -36,7 +36,7 @@ from harness.check.invariants.executions import KEPT, TEMPORARY
 from harness.check.subject import Subject
 from harness.decode.device_log_format import HEADER_SIZE
 from harness.duration import Duration
-from harness.formatting import KERNEL_EVENT, printable
+from harness.formatting import KERNEL_EVENT, counted, printable
 from harness.records.result import BUNDLED_RUNTIME
 from harness.records.trace import (
     DELEGATE_CALL,
@@ -188,13 +188,15 @@ def asked_checks(subject: Subject) -> Iterator[Check]:
     values = int(np.count_nonzero(trace.kind == Kind.DEBUG))
     whole = subject.runtime == BUNDLED_RUNTIME and order_known(trace.losses)
     if settings.profile == "all" and trace.filtered_events:
-        defects.append(f"{trace.filtered_events:,} events were left out, but all were asked for")
+        defects.append(
+            f"{counted(trace.filtered_events, 'event')} left out, but all were asked for"
+        )
     if settings.values == "none" and values:
-        defects.append(f"{values:,} values are logged, but none were asked for")
+        defects.append(f"{counted(values, 'value', 'is')} logged, but none were asked for")
     if settings.values != "none" and not values and whole and not trace.losses.values:
         defects.append(f"no value is logged, but {settings.values} values were asked for")
     if settings.when_full == "stop" and not settings.stream and trace.losses.runs:
-        defects.append(f"{trace.losses.runs:,} blocks were dropped for newer ones, unasked")
+        defects.append(f"{counted(trace.losses.runs, 'block')} dropped for newer ones, unasked")
     if not settings.stream and trace.named(*STREAMING).any():
         defects.append("the log was sent during the run, but streaming was not asked for")
     counters = {counter.name for counter in trace.counters}
@@ -244,8 +246,8 @@ def place_checks(subject: Subject) -> Iterator[Check]:
         size = abs(int(trace.size[row]))
         what = "free" if trace.size[row] < 0 else "allocation"
         reason = (
-            f"{len(found):,} are not; the first is the {what} of {size:,} bytes of {names[row]} in "
-            f"block {blocks[row]}: {how}"
+            f"{counted(len(found), 'allocation', 'is')} out of place; first the {what} of "
+            f"{size:,} bytes of {names[row]} in block {blocks[row]}: {how}"
         )
     yield none_of("I25", "allocations", len(found), reason, "allocations")
 
@@ -307,8 +309,8 @@ def _misnamed(subject: Subject) -> Iterator[str]:
     for item in subject.memory.allocators:
         if item.allocator.name is None:
             yield (
-                f"{len(item.rows):,} allocations are of allocator {item.allocator.id}, which the "
-                "log does not declare"
+                f"{counted(len(item.rows), 'allocation', 'is')} of allocator "
+                f"{item.allocator.id}, which the log does not declare"
             )
     last: tuple[str, ...] = ()
     for order, block in enumerate(subject.trace.blocks):
@@ -400,7 +402,7 @@ def extent_checks(subject: Subject) -> Iterator[Check]:
     passed = read + max(-(-(last - read) // clock.modulus), 0) * clock.modulus
     elapsed_ns = after.host_after_ns - restart.host_before_ns
     fits = passed <= FASTEST_HZ * elapsed_ns / 1e9
-    reason = f"it ends {last:,} ticks after the start of the run"
+    reason = f"the log ends {last:,} ticks after the start of the run"
     if not fits:
         reason += (
             f", but the host read {after.ticks:,} ticks {Duration(float(elapsed_ns))} after the "
@@ -588,7 +590,8 @@ def spent_checks(subject: Subject) -> Iterator[Check]:
     if len(late):
         row = int(rows[late[0]])
         reason = (
-            f"{len(late):,} scopes last longer; the first is {describe(trace, row)}: nothing is "
-            f"logged in {Duration(float(idle[late[0]]))} of its {Duration(float(total[late[0]]))}"
+            f"{counted(len(late), 'scope', 'lasts')} longer than what is in it; the first is "
+            f"{describe(trace, row)}: nothing is logged in {Duration(float(idle[late[0]]))} "
+            f"of its {Duration(float(total[late[0]]))}"
         )
     yield none_of("I28", "scopes", len(late), reason, "scopes")

@@ -33,7 +33,7 @@ from harness.analyze.ticks import (
 )
 from harness.check.subject import Subject
 from harness.duration import Duration
-from harness.formatting import printable
+from harness.formatting import counted, printable
 from harness.records.trace import (
     EXECUTION,
     LOADING,
@@ -86,16 +86,17 @@ def nesting_checks(subject: Subject) -> Iterator[Check]:
             early, late = tree.start[rows] < tree.start[outer], tree.end[rows] > tree.end[outer]
             outside |= (outer >= 0) & (early | late)
         text = _beyond(subject, rows, around, outside) if outside.any() else ""
-        yield _found("I01", "scopes", int(outside.sum()), text)
+        yield _found("I01", "scopes", int(outside.sum()), text, "beyond an enclosing scope")
         # I01 counts those outside already.
         crossing, text = _crossing(subject, rows[~outside])
-        yield _found("I02", "scopes", crossing, text, "instructions do not overlap")
+        rule = "instructions do not overlap"
+        yield _found("I02", "scopes", crossing, text, "overlapping another", rule)
     yield from _delegates(subject)
     yield from _successive(subject)
 
 
-def _found(code: str, subject: str, count: int, first: str, rule: str = "") -> Check:
-    reason = f"{count:,} events do not; the first is {first}" if count else "all events do"
+def _found(code: str, subject: str, count: int, first: str, wrong: str, rule: str = "") -> Check:
+    reason = f"{counted(count, 'event')} {wrong}; first {first}" if count else "all events do"
     return none_of(code, subject, count, reason, rule=rule)
 
 
@@ -165,7 +166,8 @@ def _successive(subject: Subject) -> Iterator[Check]:
             f"{describe(trace, row)}: it starts {tree.end[before] - tree.start[row]:,} ticks "
             f"before {describe(trace, before)} ends"
         )
-    yield _found("I02", "executions", len(early), text, "executions follow one another")
+    rule = "executions follow one another"
+    yield _found("I02", "executions", len(early), text, "before another one ends", rule)
 
 
 def _delegates(subject: Subject) -> Iterator[Check]:
@@ -203,7 +205,8 @@ def _delegates(subject: Subject) -> Iterator[Check]:
             f"{trace.clocks[trace.clock[rows[worst]]].name!r} within "
             f"{tree.total[outer[worst]] * tick[0]:,.0f} ns"
         )
-    yield _found("I02", "delegates", len(longer), text, "delegate events fit their calls")
+    rule, wrong = "delegate events fit their calls", "longer than the call around it"
+    yield _found("I02", "delegates", len(longer), text, wrong, rule)
 
 
 FASTEST_HZ: Final = 4e9
@@ -247,8 +250,8 @@ def counter_nesting_checks(subject: Subject) -> Iterator[Check]:
         if len(less):
             first = int(less[0])
             reason = (
-                f"{len(less):,} scopes count less; the first is {describe(trace, first)}: it "
-                f"counted {counts[first]:,}, the events within it {within[first]:,}"
+                f"{counted(len(less), 'scope', 'counts')} less than its events; the first is "
+                f"{describe(trace, first)}: {counts[first]:,}, its events {within[first]:,}"
             )
         yield _counted("I19", "scopes count no less than the events within", counter, less, reason)
 
@@ -266,8 +269,8 @@ def counter_value_checks(subject: Subject) -> Iterator[Check]:
         if len(wrong):
             first = int(wrong[0])
             reason = (
-                f"{len(wrong):,} counts are not from 0 to {most:,}; the first is {counts[first]:,} "
-                f"of {describe(trace, first)}"
+                f"{counted(len(wrong), 'count', 'is')} not from 0 to {most:,}; the first is "
+                f"{counts[first]:,} of {describe(trace, first)}"
             )
         yield _counted("I20", "counts fit the width of the counter", counter, wrong, reason)
     if not trace.counters:
@@ -290,7 +293,7 @@ def _standing(trace: Trace) -> Iterator[Check]:
         reason = f"it counts in all {int(np.count_nonzero(counted)):,} executions"
         if len(still):
             reason = (
-                f"it counts nothing in {len(still):,} executions; the first is "
+                f"it counts nothing in {counted(len(still), 'execution')}; the first is "
                 f"{describe(trace, int(still[0]))}"
             )
         yield _counted("I20", f"{counter.name} count in executions", counter, still, reason)
@@ -309,7 +312,7 @@ def _parts(trace: Trace, part: str, whole: str) -> Iterator[Check]:
     if len(more):
         first = int(more[0])
         reason = (
-            f"{len(more):,} events count more {part} than {whole}; the first is "
+            f"{counted(len(more), 'event', 'counts')} more {part} than {whole}; the first is "
             f"{describe(trace, first)}: {some[first]:,} and {every[first]:,}"
         )
     yield _counted("I20", f"{part} are no more than {whole}", counter, more, reason)
@@ -346,6 +349,9 @@ stretches of equal readings."""
 MIN_EVENT_COSTS: Final = 1
 """Shortest trusted duration, in durations of an empty event. Below this, the tracer's own cost is
 the larger part of the measurement."""
+
+LITTLE: Final = 0.01
+"""Share of the time of all operators below which those that are too short do not matter."""
 
 _NAMED: Final = 5
 """Number of operators to name."""
@@ -389,14 +395,14 @@ def clock_checks(subject: Subject) -> Iterator[Check]:
         clock = trace.clocks[int(trace.clock[rows[0]])]
         period = "" if clock.hz is None else f" ({Duration(float(clock.modulus / clock.hz) * 1e9)})"
         reason = (
-            f"the durations of {len(rows):,} events are unknown and left out of statistics, as "
+            f"{counted(len(rows), 'event', 'has')} an unknown duration, left out of statistics, as "
             f"whole wraps of {clock.bits} bits{period} may have passed within each; the first is "
             f"{describe(trace, int(rows[0]))}"
         )
         if trace.hidden_wraps:
             reason = (
-                f"the host's readings show {trace.hidden_wraps:,} wraps that the log does not: "
-                f"{reason}"
+                f"the host's readings show {counted(trace.hidden_wraps, 'wrap')} that the log "
+                f"does not: {reason}"
             )
         effect = None if trace.hidden_wraps else "warning"
         yield none_of("I22", f"clock {clock.name}", len(rows), reason, severity=effect)
@@ -463,7 +469,9 @@ def order_checks(subject: Subject) -> Iterator[Check]:
     if len(wrong):
         first = int(wrong[0])
         how = "it ends before it starts" if tree.backward[first] else _step(rows, end, first)
-        reason = f"{len(wrong):,} events are not; the first is {describe(trace, first)}: {how}"
+        reason = (
+            f"{counted(len(wrong), 'event')} out of order; first {describe(trace, first)}: {how}"
+        )
     yield none_of("I04", f"clock {trace.clocks[0].name}", len(wrong), reason)
     if trace.tracer_clocks or len(np.unique(trace.tracer[rows])) > 1:
         own = np.where(np.isin(trace.clock, trace.own_clocks), trace.clock, NO_CLOCK)
@@ -524,8 +532,15 @@ def precision_checks(subject: Subject) -> Iterator[Check]:
         ]
         more = f" and {len(short) - _NAMED:,} more" if len(short) > _NAMED else ""
         reason = (
-            f"{len(short):,} of {len(operators):,} operators take less than {least:,.1f} ticks, "
-            f"the duration of an empty event{' with these counters' if counting else ''}: "
+            f"{len(short):,} of {len(operators):,} operators shorter than an empty event"
+            f"{' with these counters' if counting else ''} ({least:,.1f} ticks): "
             f"{'; '.join(names)}{more}"
         )
-    yield none_of("I05", "operators", len(short), reason, "operators")
+    parts, whole = next(zip(*short, strict=True), ()), next(zip(*medians, strict=True), ())
+    yield none_of(
+        "I05",
+        "operators",
+        len(short) * bool(sum(parts) >= LITTLE * sum(whole)),
+        reason,
+        "operators",
+    )

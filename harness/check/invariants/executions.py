@@ -30,7 +30,7 @@ from harness.analyze.memory import AllocatorMemory
 from harness.check.invariants.events import order_known
 from harness.check.subject import ModelOutput, Subject
 from harness.decode.program import Call, Instruction, Method
-from harness.formatting import KERNEL_EVENT, stack_use
+from harness.formatting import KERNEL_EVENT, counted, stack_use
 from harness.records.trace import EXECUTION, STREAMING, Kind, Trace
 from harness.records.verdict import Check, check, none_of
 
@@ -70,8 +70,8 @@ def sameness_checks(subject: Subject) -> Iterator[Check]:
             like = next(run for run, events in pairs if events == usual)
             reason = (
                 f"{len(group) - often:,} of {len(group):,} warm executions differ from the others, "
-                f"in {len(others):,} ways; the first is block {different.order} with "
-                f"{different.events:,} events, block {like.order} has {like.events:,}"
+                f"in {counted(len(others), 'way')}; the first is block {different.order} with "
+                f"{counted(different.events, 'event')}, block {like.order} has {like.events:,}"
             )
         yield check(
             "I10",
@@ -98,7 +98,7 @@ def completion_checks(subject: Subject) -> Iterator[Check]:
     trace, requested, completed = subject.trace, subject.runs_requested, subject.runs_completed
     if not executions(trace)[0].any():
         count = len(trace)
-        content = f"{count:,} events, but no execution of a method" if count else "no events"
+        content = f"{counted(count, 'event')}, but no execution" if count else "no events"
         yield _unmeasured("trace", f"nothing was measured: the trace has {content}")
     if completed is None:
         return
@@ -199,7 +199,7 @@ def compare_output(output: ModelOutput) -> tuple[int | None, str]:
     first = int(np.argmax(differs.ravel()))
     worst = int(np.argmax(np.where(differs, off, -1.0).ravel()))
     return count, (
-        f"{count:,} of {value.size:,} elements differ ({within}): first "
+        f"{count:,} of {counted(value.size, 'element', 'differs')} ({within}): first "
         f"{_element(output, first)}; worst {_element(output, worst)}, "
         f"error {off.ravel()[worst]:.6g}, allowed {allowed.ravel()[worst]:.3g}"
     )
@@ -522,7 +522,7 @@ def _rows(
         offset = int(trace.offset[rows[0]])
         place = f" at offset {offset:,}" if offset >= 0 else ""
         block = int(block_numbers(trace)[rows[0]])
-        reason = f"{len(rows):,} {what}, first {size:,} bytes{place} in block {block}"
+        reason = f"{what}: {len(rows):,}, first {size:,} bytes{place} in block {block}"
     return none_of(code, _name(item), len(rows), reason)
 
 
@@ -574,8 +574,8 @@ def _no_growth(subject: Subject, item: AllocatorMemory) -> Iterator[Check]:
     reason = f"its size is the same after {len(warm):,} warm executions"
     if grown:
         reason = (
-            f"it changes by {int(change[grown[0]]):,} bytes in block {grown[0]}; {len(grown):,} of "
-            f"{len(warm):,} warm executions change it"
+            f"its memory changes by {int(change[grown[0]]):,} bytes in block {grown[0]}; "
+            f"{len(grown):,} of {len(warm):,} warm executions change it"
         )
     yield none_of("I17", _name(item), int(np.abs(change[grown]).sum()), reason, "bytes")
 

@@ -19,6 +19,7 @@ from harness.analyze.blocks import executed_methods
 from harness.analyze.workload import Argument, event_arguments
 from harness.decode.program import Dynamism, Method, Program, Tensor, Value, ValueList
 from harness.errors import UsageError
+from harness.printing import counted
 from harness.runs.device import dtype_of
 from harness.runs.request import RunRequest
 from harness.runs.run import run_model
@@ -94,8 +95,8 @@ def _paired(method: Method, shapes: Sequence[str]) -> list[tuple[int, str]]:
     if len(shapes) != len(method.inputs):
         texts = [Argument(number, method.values[number]).text for number in method.inputs]
         raise UsageError(
-            f"{len(shapes)} shapes for the {len(texts)} inputs of method {method.name!r}: "
-            f"{', '.join(texts)}",
+            f"{counted(len(shapes), 'shape')} for the {counted(len(texts), 'input')} of method "
+            f"{method.name!r}: {', '.join(texts)}",
             hint="give --input-shape once for each input, in this order, such as 1x37",
         )
     return [*zip(method.inputs, shapes, strict=True)]

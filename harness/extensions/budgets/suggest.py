@@ -91,7 +91,9 @@ def write_suggestion(
         output.print_json(checks)
     elif output.verbosity >= 0:
         passed = f"{unmet} failed" if unmet else "all passed"
-        output.print_line(f"{file}: {len(checks)} checks of the measured values, {passed}")
+        output.print_line(
+            f"{file}: {counted(len(checks), 'check')} of the measured values, {passed}"
+        )
     return 1 if unmet else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.cli.command import OutputOptions
+from harness.printing import counted
 from harness.report.terminal import show_line, show_table
 from harness.target.doctor import ProgramFinding
 
@@ -38,4 +39,4 @@ def _names_of_boards(names: list[str], *, every: bool) -> str:
     """Return the names of a few boards, or how many there are."""
     if every or len(names) <= _MOST_BOARDS:
         return ", ".join(names)
-    return f"{len(names)} boards"
+    return counted(len(names), "board")

@@ -39,6 +39,7 @@ from harness.config.unit import JOULESCOPE_DRIVER, MeterRequest
 from harness.errors import MeterError, UsageError
 from harness.extensions.energy.recording import RecordingHeader, SampleBlock
 from harness.plugins import require
+from harness.printing import counted
 
 if TYPE_CHECKING:
     import serial
@@ -314,7 +315,7 @@ class _Signal:
             raise MeterError("the Joulescope numbers its samples backward", hint="try again")
         if missing > _MOST_WAITING:
             raise MeterError(
-                f"the Joulescope lost {missing} samples at once",
+                f"the Joulescope lost {counted(missing, 'sample')} at once",
                 hint="connect it directly, without a hub",
             )
         gap = np.full(missing, np.nan)

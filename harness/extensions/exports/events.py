@@ -26,7 +26,7 @@ from harness.errors import FormatError
 from harness.export.formats import Exported, ExportFormat, Request, delimited
 from harness.extensions.exports.event_times import context_notes, energy_columns, place_columns
 from harness.files import decode_json
-from harness.formatting import escaped, unescaped
+from harness.formatting import counted, escaped, unescaped
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import (
     NO_CLOCK,
@@ -457,10 +457,11 @@ def unsaid(trace: Trace) -> tuple[str, ...]:
     empty = sum(not block.count for block in trace.blocks)
     lost = ", ".join(f"{count} {what}" for what, count in asdict(trace.losses).items() if count)
     notes = {
-        f"{empty} blocks without events": empty > 0,
+        f"{counted(empty, 'block')} without events": empty > 0,
         f"what the target lost: {lost}": trace.losses.any,
-        f"{trace.filtered_events} events that the target left out": trace.filtered_events > 0,
-        f"the stack use of {len(trace.stacks)} tracers": len(trace.stacks) > 0,
+        f"{counted(trace.filtered_events, 'event')} that the target left out": trace.filtered_events
+        > 0,
+        f"the stack use of {counted(len(trace.stacks), 'tracer')}": len(trace.stacks) > 0,
     }
     return (*(note for note, true in notes.items() if true), *context_notes(trace))
 

@@ -19,7 +19,7 @@ import numpy as np
 from harness.analyze.blocks import executions
 from harness.export.formats import Exported, ExportFormat, Request
 from harness.extensions.exports.timeline import Drawing, arrange, draw, process_labels, process_name
-from harness.formatting import escaped
+from harness.formatting import counted, escaped
 from harness.records.trace import Trace
 
 _SCHEMA: Final = "https://www.speedscope.app/file-format-schema.json"
@@ -166,8 +166,8 @@ def write_folded(trace: Trace, request: Request) -> Exported:
     ]
     empty = sum(not own for own in times.values())
     notes = {
-        f"{beside} events that overlap others: the time is that of the others": beside,
-        f"{empty} stacks without a self time": empty,
+        f"{counted(beside, 'event')} that overlap others: the time is that of the others": beside,
+        f"{counted(empty, 'stack')} without a self time": empty,
     }
     own_notes = tuple(note for note, count in notes.items() if count)
     return Exported("".join(lines).encode(), (*drawing.notes, *own_notes, *_left_out(drawing)))

@@ -19,7 +19,7 @@ from harness.analyze.ticks import durations, event_nanoseconds, unknown_duration
 from harness.decode.program import Instruction, Method, ValueList
 from harness.errors import UsageError
 from harness.export.formats import Exported, ExportFormat, Request
-from harness.formatting import operator_title
+from harness.formatting import counted, operator_title
 from harness.records.trace import OPERATOR_CALL, Kind, Trace
 
 _ASSUMED: Final = "forward"
@@ -79,7 +79,7 @@ def write_netron(trace: Trace, request: Request) -> Exported:
     ]
     data = {"signature": "netron:attachment", "metadata": facts, "metrics": metrics}
     lacking = len(times) - len(metrics)
-    notes = (f"{lacking} instructions without a value in the model",) if lacking else ()
+    notes = (f"{counted(lacking, 'instruction')} without a value in the model",) if lacking else ()
     return Exported((json.dumps(data, indent=1) + "\n").encode(), notes)
 
 

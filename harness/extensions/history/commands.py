@@ -35,7 +35,7 @@ from harness.cli.command import (
 )
 from harness.errors import UsageError
 from harness.extensions.history.cli import history_command
-from harness.printing import print_document
+from harness.printing import counted, print_document
 from harness.records.store_address import StoreAddress
 
 if TYPE_CHECKING:
@@ -488,7 +488,7 @@ def export(
         rows = export_history(store, file, with_known_model(store, selection))
     from harness.extensions.history.report import TableDocument
 
-    text = f"{file}: {rows:,} rows" if output.verbosity >= 0 else ""
+    text = f"{file}: {counted(rows, 'row')}" if output.verbosity >= 0 else ""
     show(output, TableDocument(str(file), rows), text)
 
 
@@ -515,8 +515,9 @@ def copy_history(source: StoreAddress, target: StoreAddress, output: OutputOptio
     show(
         output,
         outcome,
-        f"{location}: {outcome.results:,} results, {outcome.baselines:,} baselines and "
-        f"{outcome.decisions:,} decisions copied{nights}"
+        f"{location}: {counted(outcome.results, 'result')}, "
+        f"{counted(outcome.baselines, 'baseline')} and "
+        f"{counted(outcome.decisions, 'decision')} copied{nights}"
         if output.verbosity >= 0
         else "",
     )
@@ -551,7 +552,7 @@ def prune(
     from harness.extensions.history.report import PrunedDocument
 
     verb = "would be removed" if dry_run else "removed"
-    text = f"{removed:,} results {verb}; the history has {left:,}"
+    text = f"{counted(removed, 'result')} {verb}; the history has {left:,}"
     show(output, PrunedDocument(removed, left, dry_run), text)
 
 

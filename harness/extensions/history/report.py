@@ -23,7 +23,7 @@ from harness.check.history.samples import (
     StoredResult,
     StoreInfo,
 )
-from harness.formatting import DisplayUnit, commit_text, metric_unit, printable, time_unit
+from harness.formatting import DisplayUnit, commit_text, counted, metric_unit, printable, time_unit
 from harness.records.measurement import describe_each, describe_settings, settings_key
 from harness.records.result import encode
 from harness.records.trace import is_wrapper
@@ -98,7 +98,9 @@ def print_entries(
     ]
     if rows:
         show_table(console, [*headers, *more], rows, title="Results")
-    show_line(console, f"{len(entries):,} results, {sum(not e.sound for e in entries):,} unsound")
+    show_line(
+        console, f"{counted(len(entries), 'result')}, {sum(not e.sound for e in entries):,} unsound"
+    )
 
 
 def _settings(entries: Sequence[StoredResult], *, detailed: bool) -> list[str]:
@@ -158,7 +160,7 @@ def print_history(
     metrics = {series_of(item.metric) for item in shown}
     print_decisions(console, [item for item in history.decisions if item.metric in metrics])
     if history.baseline:
-        names = f"{len(history.baseline)} of {len(history.results)} results"
+        names = f"{len(history.baseline)} of {counted(len(history.results), 'result')}"
         show_line(console, f"baseline: {history.description}, {names}")
     for note in history.notes:
         show_line(console, note)
@@ -196,7 +198,7 @@ def _print_series(console: Console, history: History, series: Series, *, detaile
         show_line(console, sparkline(console, values))
     missing = len(history.results) - len(values)
     if missing:
-        show_line(console, f"{missing} of {len(history.results)} results do not have it")
+        show_line(console, f"{counted(missing, 'result', 'does')} not have it")
 
 
 def _print_overview(console: Console, shown: Sequence[Series], *, detailed: bool) -> None:

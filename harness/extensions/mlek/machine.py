@@ -26,6 +26,7 @@ from harness.decode.program import Method
 from harness.errors import InfrastructureError, TargetError, TransportClosedError, UsageError
 from harness.link.exchange import executorch_error_name
 from harness.plugins import TARGETS, load_extension
+from harness.printing import counted
 from harness.records.trace import ClockDomain, Trace
 from harness.target.start import ProcessTarget, start_halted
 
@@ -224,7 +225,7 @@ def execute(
         _require_executed(report, text, board)
         done = int.from_bytes(debugger.read(_MAILBOX_AT, 4), "little")
         if done != runs:
-            raise TargetError(f"{board.name}: {done} of {runs} executions completed")
+            raise TargetError(f"{board.name}: {done} of {counted(runs, 'execution')} completed")
         if report.copied != output_bytes:
             raise UsageError(
                 f"{board.name}: the outputs have {report.copied:,} bytes, and at most "

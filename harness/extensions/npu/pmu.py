@@ -24,6 +24,7 @@ from typing import Final
 
 import numpy as np
 
+from harness.printing import counted
 from harness.records.trace import DELEGATE_CALL, NO_COUNT, HardwareCounter, Kind, Trace
 
 _log = logging.getLogger(__name__)
@@ -79,7 +80,9 @@ def with_pmu_counts(trace: Trace, console: bytes) -> Trace:
     calls = _calls(trace)
     executions = max(map(len, calls), default=0)
     if len(reports) not in (1, executions):
-        return _unassigned(trace, f"{len(reports)} reports are of {executions} executions")
+        return _unassigned(
+            trace, f"{counted(len(reports), 'report', 'is')} of {counted(executions, 'execution')}"
+        )
     columns: dict[str, dict[int, int]] = {}
     for number, report in enumerate(reports):
         chosen = [rows if len(reports) == 1 else rows[number : number + 1] for rows in calls]

@@ -15,6 +15,7 @@ from harness.cli.command import (
     output_options,
     panel,
 )
+from harness.printing import counted
 
 
 @click.command(name="new-board", cls=PanelCommand)
@@ -46,7 +47,9 @@ def command(name: str, directory: Path, output: OutputOptions) -> None:
         output.print_json(begun)
         return
     for file, places in begun.files.items():
-        output.print_line(f"wrote {display_path(directory / file)}: {places} places to fill in")
+        output.print_line(
+            f"wrote {display_path(directory / file)}: {counted(places, 'place')} to fill in"
+        )
 
 
 command.section = "Setup"

@@ -19,7 +19,7 @@ from harness.cli.command import (
     panel,
 )
 from harness.errors import UsageError
-from harness.printing import print_text
+from harness.printing import counted, print_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -165,7 +165,9 @@ def _crash_header(document: PostmortemDocument) -> dict[str, object]:
     if document.stack_size:
         header["stack"] = stack_use(document.stack_used, document.stack_size)
     if document.resets > 1 or document.later_faults:
-        header["since"] = f"{document.resets} resets, {document.later_faults} other faults"
+        header["since"] = (
+            f"{counted(document.resets, 'reset')}, {counted(document.later_faults, 'other fault')}"
+        )
     for number, damage in enumerate(document.damage):
         header["damage" if not number else " " * number] = damage
     return header

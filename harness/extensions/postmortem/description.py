@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from harness.analyze.memory import allocator_totals
 from harness.extensions.postmortem.record import Postmortem
 from harness.extensions.postmortem.record_format import Fault, Reason
-from harness.formatting import printable
+from harness.formatting import counted, printable
 from harness.interrupts import signal_name
 from harness.records.trace import LOADING, Kind, Trace
 from harness.runs.directory import EventDocument, PostmortemDocument
@@ -122,7 +122,7 @@ def describe(found: Postmortem) -> str:
     scope = running_scope(found)
     where = " between events" if scope is None else f" in {_scope_name(scope)}"
     if scope is not None and found.scopes[0].name in LOADING:
-        return f"{cause(found)}{where}, before the first of {found.count} executions"
+        return f"{cause(found)}{where}, before the first of {counted(found.count, 'execution')}"
     return f"{cause(found)}{where}, execution {found.completed + 1} of {found.count}"
 
 

@@ -26,7 +26,7 @@ from harness.extensions.probes.executorch_code import (
     qualified_name,
 )
 from harness.extensions.probes.instruction_counter import Passage, Passages
-from harness.formatting import KERNEL_EVENT
+from harness.formatting import KERNEL_EVENT, counted
 from harness.records.trace import (
     DELEGATE_CALL,
     EXECUTION,
@@ -311,8 +311,8 @@ def identify(
             last = {p for p in fitting if None in successors(method, p, separate=separate)}
             if not last:
                 raise TargetError(
-                    f"the execution ended after {number + 1} instructions, before the end of "
-                    f"{method.name}",
+                    f"the execution ended after {counted(number + 1, 'instruction')}, before "
+                    f"the end of {method.name}",
                     hint="the firmware runs another model, or an operator failed: see its console",
                 )
     possible: list[set[Place]] = []

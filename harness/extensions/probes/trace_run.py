@@ -65,6 +65,7 @@ from harness.flash.image import read_image
 from harness.flash.plan import Stages
 from harness.link.transports import is_probe
 from harness.plugins import require
+from harness.printing import counted
 from harness.records.result import Model, TargetRecord
 from harness.records.trace import ClockDomain, Trace
 from harness.runs.device import save_output, save_trace
@@ -213,7 +214,7 @@ def _trace_by_counting(job: _TraceJob) -> TracedRun:
     try:
         if begin is not None and 0 < done < request.runs:
             raise TargetError(
-                f"the firmware executed the model {done} of {request.runs} times",
+                f"the firmware executed the model {done} of {counted(request.runs, 'time')}",
                 hint=f"ask for fewer executions, --runs {done}, or for more time, --timeout",
             )
         trace = tracer.trace(job.method)
@@ -337,7 +338,7 @@ def _begins(job: _TraceJob, elf: FirmwareElf) -> _Begins:
     functions = matching_functions(elf, request.at)
     if not request.stops and len(functions) > MOST_BREAKPOINTS - 1:
         raise UsageError(
-            f"--at names {len(functions)} functions, but cores have few breakpoints",
+            f"--at names {counted(len(functions), 'function')}, but cores have few breakpoints",
             hint=f"name up to {MOST_BREAKPOINTS - 1} functions",
         )
     return execution.address, {each.address: qualified_name(each.name) for each in functions}

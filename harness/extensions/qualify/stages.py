@@ -44,6 +44,7 @@ from harness.link.messages import RunOptions
 from harness.link.session import Session
 from harness.link.wire import ProfilingLevel, Region, Reset, State, Status, WhenFull
 from harness.plugins import POSTMORTEMS, load_extension
+from harness.printing import counted
 from harness.records.result import BUNDLED_RUNTIME
 from harness.records.trace import EXECUTION, NO_COUNT, STREAMING, ClockDomain, Kind, Ping, Trace
 from harness.runs.device import tensor_from_bytes, tensor_to_bytes
@@ -519,13 +520,13 @@ def overflow(bench: Bench) -> StageRecord:
     lost = full["events"] - cut["events"]
     if full["dropped_events"] or not lost or cut["dropped_events"] != lost:
         return failed(
-            f"{lost} events are missing, and the log counts {cut['dropped_events']}",
+            f"{counted(lost, 'event', 'is')} missing, and the log counts {cut['dropped_events']}",
             _REMEDY,
             *figures,
         )
     if kept["executions"] + kept["dropped_runs"] != runs or not kept["dropped_runs"]:
         return failed(
-            f"of {runs} executions the log has {kept['executions']}, and counts "
+            f"of {counted(runs, 'execution')} the log has {kept['executions']}, and counts "
             f"{kept['dropped_runs']} as dropped",
             _REMEDY,
             *figures,
@@ -874,7 +875,9 @@ def ordinary_run(bench: Bench) -> StageRecord:
     if wrong:
         return failed("; ".join(wrong), f"see `etharness report {folder}`", *figures)
     real = "" if isinstance(bench.board.target, SerialTarget) else " (a simulated board)"
-    return passed(f"{runs} executions of {model} pass {len(checks)} checks{real}", *figures)
+    return passed(
+        f"{counted(runs, 'execution')} of {model}: {len(checks)} checks passed{real}", *figures
+    )
 
 
 def _fits(bench: Bench, model: str) -> bool:

@@ -141,7 +141,7 @@ def read_steps(folder: Path, name: str, method: Method | None) -> tuple[TestSet,
             )
     if len(folders) > MOST_STEPS:
         raise UsageError(
-            f"--steps {where}: {len(folders):,} steps; the limit is {MOST_STEPS:,}",
+            f"--steps {where}: {counted(len(folders), 'step')}; the limit is {MOST_STEPS:,}",
             hint="divide the sequence into several runs",
         )
     given = [(_arrays(each / "inputs"), _arrays(each / "reference")) for each in folders]
@@ -265,7 +265,9 @@ class StatefulRun(BoardRun):
 
             ended = end_interrupted_run(device.session, keep, plan.stages)
             done, wanted = self.result.runs_completed, self.result.runs_requested
-            raise type(interrupt)(f"{done} of {wanted} executions completed{ended}") from None
+            raise type(interrupt)(
+                f"{done} of {counted(wanted, 'execution')} completed{ended}"
+            ) from None
         if plan.steps:
             self.update(steps=tuple(self._records))
         return self._pull(device, others, outcome, partial(plan.stages, "pulling"))

@@ -16,6 +16,7 @@ from harness.cli.command import (
     output_options,
     panel,
 )
+from harness.printing import counted
 from harness.records.store_address import StoreAddress
 
 
@@ -63,8 +64,8 @@ def command(url: StoreAddress | None, directory: Path, title: str, output: Outpu
     for name in changes.removed:
         output.print_line(f"removed: {name}")
     output.print_line(
-        f"{changes.directory}/index.html: {changes.results:,} results; "
-        f"{len(changes.written):,} files written, {changes.unchanged:,} unchanged, "
+        f"{changes.directory}/index.html: {counted(changes.results, 'result')}; "
+        f"{counted(len(changes.written), 'file')} written, {changes.unchanged:,} unchanged, "
         f"{len(changes.removed):,} removed"
     )
 

@@ -18,7 +18,7 @@ from harness.cli.command import (
     panel,
     units_option,
 )
-from harness.printing import print_message
+from harness.printing import counted, print_message
 
 if TYPE_CHECKING:
     from harness.extensions.lab.nightly.journal import Record
@@ -137,7 +137,7 @@ def _run(
         document = run(on_begin=live.begin, on_record=show_and_write)
         live.finish(document)
     if live.failures:
-        updates = f"{live.failures} of {live.updates} updates of the site failed"
+        updates = f"{live.failures} of {counted(live.updates, 'update')} of the site failed"
         print_message(f"warning: {site}: {updates}, the last one: {live.reason}", error=True)
     return document
 

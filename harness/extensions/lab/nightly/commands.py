@@ -35,6 +35,7 @@ from harness.extensions.lab.nightly.plan import (
 )
 from harness.extensions.lab.nightly.worker import Cause, Ending, command_failed
 from harness.files import CappedFile, decode_json, read_regular, read_tail
+from harness.printing import counted
 from harness.records.flashing import FLASH, FlashRecord
 from harness.records.nightly import NightlyStep
 from harness.records.result import Failure, Result, now_utc
@@ -71,7 +72,7 @@ def allow_open_files(units: int) -> None:
         return
     if hard != resource.RLIM_INFINITY and hard < wanted:
         raise HostError(
-            f"{units} units need {wanted} open files; this host allows {hard} per process",
+            f"{counted(units, 'unit', 'needs')} {wanted} open files; this host allows {hard}",
             hint="raise the limit: `ulimit -Hn`, or LimitNOFILE= of systemd",
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

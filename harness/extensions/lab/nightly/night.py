@@ -178,7 +178,7 @@ def prepare(file: Path, units_file: Path | None, patterns: Sequence[str] = ()) -
     count = sum(map(len, models_of.values())) * len(labels) * plan.repeats
     if count > MOST_STEPS:
         raise UsageError(
-            f"{file}: the plan has {count:,} steps; the limit is {MOST_STEPS:,}",
+            f"{file}: the plan has {counted(count, 'run')}; the limit is {MOST_STEPS:,}",
             hint="reduce repeats, or divide it into several plans",
         )
     steps = {}

@@ -419,7 +419,10 @@ class Worker:
                 continue
             self._in_a_row += 1
             if self._in_a_row >= self._plan.heal.bench_after:
-                self._bench(attempt.owner, f"{self._in_a_row} failures in a row: {attempt.message}")
+                self._bench(
+                    attempt.owner,
+                    f"{counted(self._in_a_row, 'failure')} in a row: {attempt.message}",
+                )
                 return False
             if attempt.owner is Owner.BOARD and not self._make_well():
                 return False

@@ -116,7 +116,7 @@ def _of_clock(clock: ClockQualityDocument) -> Iterator[Fact]:
     yield Fact("events on its timeline", f"{quality.placed:,} of {quality.events:,}")
     bounded = f"{quality.bounded:,} of {quality.events:,}{others}"
     yield Fact("events between two known instants", bounded)
-    wraps = f"{quality.silent_wraps:,}, among {quality.unsettled:,} events"
+    wraps = f"{quality.silent_wraps:,}, among {counted(quality.unsettled, 'event')}"
     yield Fact("wraps that cannot be placed", wraps)
     if quality.rate_ppm is not None and not clock.emulated:
         low, high = quality.rate_ppm
@@ -178,9 +178,8 @@ def roofline_curve(table: RooflineTable | None, limits: Limits) -> Curve | None:
     roof = [(along.at(left), start), (along.at(math.log10(ridge)), peak), (SIZE, peak)]
     bounds = [point.bound for point in points]
     counts = ", ".join(f"{bounds.count(bound)} by {bound}" for bound in dict.fromkeys(bounds))
-    summary = (
-        f"{len(placed)} operators below a roof of {number(core.macs_per_cycle)} MACs per cycle"
-    )
+    summary = f"{counted(len(placed), 'operator')} below a roof of "
+    summary += f"{number(core.macs_per_cycle)} MACs per cycle"
     return Curve(
         title="MACs per cycle over MACs per byte of tensors",
         summary=f"Roofline: {summary}; bound {counts}",
@@ -570,7 +569,7 @@ def _trust(run: RunDescription, tiles: Sequence[View]) -> Iterator[tuple[str, bo
     result, subject = run.run.result, run.run.subject
     if result is not None:
         done, wanted = result.runs_completed, result.runs_requested
-        yield f"{done:,} of {wanted:,} executions", done >= wanted
+        yield f"{done:,} of {counted(wanted, 'execution')}", done >= wanted
     counts = [item for item in run.losses if item.count and item.kind == "lost"]
     lost = [f"{item.count:,} {item.unit}" for item in counts if item.unit != "executions"]
     yield f"{', '.join(lost)} lost" if lost else "nothing lost", not lost

@@ -26,6 +26,7 @@ from harness.extensions.web.html.svg import Axis, FrameBox, Limits, View, timeli
 from harness.formatting import (
     TICKS,
     OperatorKind,
+    counted,
     operator_kind,
     operator_title,
     short_operator_name,
@@ -496,7 +497,9 @@ def _picture(
     title = f"{name}: number {execution.number:,} of {len(found.all):,}, {text(execution.time)}"
     idle = max(execution.time - busy, 0.0)
     largest = ", ".join(f"{part.title} {text(part.time)}" for part in kept[:3])
-    summary = f"{title}; {len(parts):,} events, the longest {largest}; {text(idle)} between them"
+    summary = (
+        f"{title}; {counted(len(parts), 'event')}, the longest {largest}; {text(idle)} between them"
+    )
     base = whole.base(unit.divisor, unit.name)
     under = [*_before(before, longest)]
     judged = any(is_judged(part.change) for part in before if part.change)
