@@ -253,6 +253,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
         relative: Relative change to the baseline; null if undefined.
         counted_in: ``ns``, ``ticks``, ``bytes``, ``count`` or ``nJ``.
         reason: Reason of the judgement.
+        metric_kind: Its kind, as in ``Metric``; ``phase`` for a time that is no operator's.
     """
 
     unit: str
@@ -264,6 +265,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     relative: float | None
     counted_in: str
     reason: str
+    metric_kind: str = ""
 
 
 class ArmComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -343,8 +345,10 @@ class NightCause(msgspec.Struct, frozen=True, kw_only=True):
         why: The reason, in a sentence.
         sentence: What failed and why, in a sentence, as all reports say it.
         command: What to type to go on; "" for nothing.
+        hint: What to try, as the failure says; "" for nothing.
         runs: Number of planned runs; 0 for a failure of the nightly run itself.
         not_made: Number of those that were not made.
+        attempts: Number of attempts at them that ended.
         units: Ids of their units.
         models: Names of their models.
     """
@@ -354,8 +358,10 @@ class NightCause(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     sentence: str = ""
     command: str = ""
+    hint: str = ""
     runs: int = 0
     not_made: int = 0
+    attempts: int = 0
     units: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
 

@@ -13,7 +13,7 @@ from harness.records.nightly import NightDocument
 from harness.records.verdict import Check
 from harness.report.changes import TrackedNumber, change_table
 from harness.report.description import RunDescription, describe_of_night
-from harness.report.nightly import counts_sentence, tables
+from harness.report.nightly import causes_table, counts_sentence, tables
 from harness.report.operators import instruction_text, operator_name, share_text
 from harness.report.overview import (
     Overview,
@@ -295,7 +295,7 @@ def _night(night: NightDocument, room: int) -> Iterator[str]:
     yield head
     room -= len(head.encode())
     notes = [f"{escaped(note, LONGEST_SENTENCE)}\n\n" for note in night.notes]
-    for table in tables(night):
+    for table in (*([causes_table(night)] if night.causes else ()), *tables(night)):
         # Half of what is left, so that a long table leaves room for those below it and for runs.
         text = _Block(table, most=_MOST_STEPS, folded=False).text(room // 2)
         text = text or f"{_more(len(table.rows), f'rows of the table {table.title}')}\n"

@@ -10,6 +10,7 @@ from harness.records.nightly import (
     EXIT_CODES,
     ArmComparison,
     Changed,
+    NightCause,
     NightDocument,
     NightVerdict,
     QuarantineStatus,
@@ -18,7 +19,7 @@ from harness.records.nightly import (
     worst_first,
 )
 from harness.records.trace import EXECUTION
-from harness.report.words import OUTCOME_WORDS, ReportTable, counted, counts_text, word_of
+from harness.report.words import ReportTable, counted, counts_text, word_of
 
 _COMMIT: Final = 10
 """Characters of a commit in a sentence."""
@@ -26,11 +27,8 @@ _COMMIT: Final = 10
 _TIMES: Final = ("ns", "ticks")
 """Units of times."""
 
-_OPERATOR: Final = " #"
-"""What the names of operators have and those of phases have not: their instruction."""
-
-_LARGE: Final = 1_000
-"""Percents that are shown without decimals."""
+_LARGE: Final = 10
+"""Growth from which a change is told as a factor."""
 
 _WORSE: Final = {"bytes": "larger", "count": "more", "nJ": "higher", "error": "less accurate"}
 """Words for numbers that grew, by their unit; times are slower."""
@@ -42,8 +40,8 @@ def counts_sentence(night: NightVerdict) -> str:
 
 
 def tables(night: NightDocument) -> Iterator[ReportTable]:
-    """Yield the tables of a nightly run that are not empty, the most important first."""
-    for table in (_causes(night), _failed(night), _not_run(night), _troubles(night), _sides(night)):
+    """Yield the tables beside ``causes_table`` that are not empty, the most important first."""
+    for table in (_failed(night), _not_run(night), _sides(night)):
         if table.rows:
             yield table
     yield _units(night)
@@ -52,67 +50,92 @@ def tables(night: NightDocument) -> Iterator[ReportTable]:
             yield table
 
 
-def _causes(night: NightDocument) -> ReportTable:
+def causes_table(night: NightDocument) -> ReportTable:
+    """Return why runs did not pass, and what to do about it."""
     rows = [
-        (word_of(cause.state), cause.sentence, f"{cause.runs:,}", cause.command)
+        (word_of(cause.state), cause.sentence, runs_text(cause), cause.command or cause.hint)
         for cause in night.causes
     ]
-    return ReportTable("What failed", ("", "what", "runs", "next"), rows, (2,))
+    return ReportTable("What failed", ("", "what", "runs", "next"), rows)
+
+
+def runs_text(cause: NightCause) -> str:
+    """Return how many runs a cause concerns: ``12 runs, 3 not made, 15 attempts``."""
+    parts = [counted(cause.runs, "run")] if cause.runs else []
+    if cause.not_made:
+        parts.append("not made" if cause.not_made == cause.runs else f"{cause.not_made:,} not made")
+    if cause.attempts > cause.runs - cause.not_made:
+        parts.append(counted(cause.attempts, "attempt"))
+    return ", ".join(parts)
 
 
 def _units(night: NightDocument) -> ReportTable:
     owners = [str(owner) for owner in EXIT_CODES]
-    headers = ("unit", "board", "state", "pass", "flaky", "regression", *owners)
+    headers = ("unit", "board", "state", "passed", "flaky", "regression", *owners)
     rows = []
     for unit in night.units:
         failed = {str(owner): count for owner, count in unit.failed.items()}
-        numbers = [unit.passed, unit.flaky, unit.regressions]
-        numbers += [failed.get(owner, 0) for owner in owners]
+        numbers = [unit.flaky, unit.regressions, *(failed.get(owner, 0) for owner in owners)]
         numbers += [unit.quarantined, unit.not_run, unit.power_cycles]
-        rows.append((unit.unit, unit.board, unit.state, *(f"{count:,}" for count in numbers)))
+        planned = unit.passed + unit.regressions + sum(failed.values()) + unit.quarantined
+        head = (unit.unit, unit.board, unit.state, f"{unit.passed:,} of {planned:,}")
+        rows.append((*head, *(f"{count:,}" for count in numbers)))
     headers = (*headers, "quarantined", "not made", "power cycles")
-    return ReportTable("Units", headers, rows, range(3, len(headers)))
+    return _dense(ReportTable("Units", headers, rows, range(3, len(headers))))
+
+
+def _dense(table: ReportTable) -> ReportTable:
+    """Return a table without the columns that say nothing."""
+    used = [n for n, column in enumerate(zip(*table.rows, strict=True)) if {*column} - {"", "0"}]
+    return table._replace(
+        headers=[table.headers[n] for n in used],
+        rows=[[row[n] for n in used] for row in table.rows],
+        numbers=[place for place, n in enumerate(used) if n in table.numbers],
+    )
 
 
 def _failed(night: NightDocument) -> ReportTable:
+    told = {cause.why for cause in night.causes}
     rows = [
-        (str(o.owner or ""), str(o.step), str(len(o.failures)), o.why, _place(o))
+        (
+            *(str(o.owner or ""), str(o.step), f"{len(o.failures):,}"),
+            *("" if o.why in told else o.why, _place(o)),
+        )
         for o in worst_first(night.outcomes)
         if o.outcome == "fail"
     ]
     headers = ("owner", "run", "attempts", "why", "directory")
-    return ReportTable("Failed runs", headers, rows, (2,))
+    return _dense(ReportTable("Failed runs", headers, rows, (2,)))
 
 
 def _not_run(night: NightDocument) -> ReportTable:
+    told = {cause.why for cause in night.causes}
     rows = [
         (unit.unit, unit.state, str(unit.owner or ""), unit.why, f"{unit.not_run:,}")
         for unit in night.units
-        if unit.not_run or unit.state != "well"
+        if (unit.not_run or unit.state != "well") and unit.why not in told
     ]
     headers = ("unit", "state", "owner", "why", "runs not made")
     return ReportTable("Units with skipped runs", headers, rows, (4,))
 
 
-def _troubles(night: NightDocument) -> ReportTable:
-    rows = [(str(t.owner), t.message, t.hint) for t in night.troubles]
-    return ReportTable("Other failures", ("owner", "what", "try"), rows)
-
-
 def _sides(night: NightDocument) -> ReportTable:
+    several = len({arm.after for arm in night.arms}) > 1
     rows = [
         (
-            OUTCOME_WORDS["pass" if s.passed else "fail"],
-            s.board,
-            s.model,
-            s.before,
-            s.after,
-            s.summary,
+            *("FAIL" if not arm.passed else "pass" if arm.units else "-", arm.model, arm.board),
+            *(arm.after if several else "", compared_with(arm.before), arm.summary),
         )
-        for s in night.arms
+        for arm in night.arms
     ]
-    headers = ("", "board", "model", "before", "after", "what changed")
-    return ReportTable("Comparison", headers, rows)
+    headers = ("", "model", "board", "variant", "compared with", "result")
+    return _dense(ReportTable("Comparison", headers, rows))
+
+
+def compared_with(before: str) -> str:
+    """Return what an arm is compared with: a baseline in words, or the label of a variant."""
+    how, _, what = before.rpartition(":")
+    return f"the last {what} results" if how == "last" else before
 
 
 def _flaky(night: NightDocument) -> ReportTable:
@@ -166,29 +189,38 @@ def regression_sentence(arm: ArmComparison) -> str:
     """Say in which way an arm is worse than the other one, and since when."""
     about, worse = f"{arm.model} on {arm.board}", worse_numbers(arm)
     if not worse:
-        return f"{about}: {arm.summary} (beside {arm.before})"
+        return f"{about}, compared with {compared_with(arm.before)}: {arm.summary}"
     first, *others = worse
     commit = arm.commits[1]
-    than = f"since {commit[:_COMMIT]}" if commit else f"than {arm.before}"
-    what = "" if first.what == EXECUTION else f": {first.what}"
-    text = f"{about}{what} is {_change_text(first)} {than}"
-    if not what and (
-        times := [c for c in others if _OPERATOR in c.what and c.counted_in in _TIMES]
-    ):
+    than = f"since {commit[:_COMMIT]}" if commit else f"than {compared_with(arm.before)}"
+    what = "" if first.what == EXECUTION else f": {_number_name(first)}"
+    text = f"{about}{what} is {_growth_text(first)} {than}"
+    times = [c for c in others if c.metric_kind == "operator" and c.counted_in in _TIMES]
+    if times and not what:
         longest = max(times, key=lambda c: (c.after or 0) - (c.before or 0))
-        text += f": {longest.what} {_change_text(longest)}"
+        text += f": {longest.what} {_growth_text(longest)}"
         others.remove(longest)
     more = max(arm.counts.get("regression", 0), len(worse)) - len(worse) + len(others)
     return f"{text}, and {counted(more, 'more regression')}" if more else text
 
 
-def _change_text(change: Changed) -> str:
-    """Say how much larger a number is: ``90.6 % slower``."""
-    word = _WORSE.get(change.counted_in, "slower")
-    if change.relative is None:
+def growth_sentence(change: Changed) -> str:
+    """Say of a number how much it grew: ``conv2d #7 12.4 % slower``."""
+    return f"{_number_name(change)} {_growth_text(change)}"
+
+
+def _number_name(change: Changed) -> str:
+    if change.metric_kind == "allocator":
+        return f"memory {change.what}"
+    return "execution" if change.what == EXECUTION else change.what.replace("_bytes", " size")
+
+
+def _growth_text(change: Changed) -> str:
+    word, growth = _WORSE.get(change.counted_in, "slower"), change.relative
+    if growth is None:
         return word
-    percent = 100 * change.relative
-    return f"{percent:,.{1 if percent < _LARGE else 0}f} % {word}"
+    text = f"{100 * growth:,.1f} %" if growth < _LARGE else f"{1 + growth:,.0f} times"
+    return f"{text} {word}"
 
 
 def bisect_command(arm: ArmComparison) -> str:

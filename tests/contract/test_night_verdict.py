@@ -13,7 +13,7 @@ import time
 import xml.etree.ElementTree as ET
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,36 @@ def of_badges(text: str) -> dict[str, int]:
     return {WORDS.get(word, word): int(count) for count, word in found}
 
 
+def causes_of_page(text: str) -> Counter[tuple[str, int]]:
+    """What failed by a page: sentences, each with its number of runs."""
+    found: Counter[tuple[str, int]] = Counter()
+    for item in re.findall(r'<li class="(?:fail|note|)">(.*?)</li>', text, re.DOTALL):
+        sentence = re.search(r'<strong class="reason">(.*?)</strong>(.*)', item, re.DOTALL)
+        if sentence is not None:
+            runs = re.search(r"([\d,]+) runs?\b", re.sub("<[^>]*>", " ", sentence[2]))
+            found[html.unescape(sentence[1]), int(runs[1]) if runs else 0] += 1
+    return found
+
+
+def causes_of_markdown(text: str) -> Counter[tuple[str, int]]:
+    """What failed by a comment, in its first table."""
+    rows = text.partition("What failed")[2].partition("\n\n|")[2].partition("\n\n")[0]
+    plain = html.unescape(re.sub(r"\\(.)", r"\1", rows)).replace("\u200b", "")
+    cells = [row.strip("| ").split(" | ") for row in plain.splitlines()[2:]]
+    return Counter((row[1], int((row[2].split() or ["0"])[0])) for row in cells)
+
+
+def causes_of_terminal(text: str, words: Collection[str]) -> list[tuple[str, int]]:
+    """What failed by the last lines of a terminal, the worst first."""
+    found = []
+    for line in text.splitlines():
+        word, _, sentence = line.partition(": ")
+        if word in words:
+            runs = re.search(r" \(([\d,]+) runs?[^()]*\)$", sentence)
+            found.append((sentence[: runs.start()], int(runs[1])) if runs else (sentence, 0))
+    return found[::-1]
+
+
 def line_of(text: str, name: str) -> str:
     return next(line for line in text.splitlines() if f">{name}</a>" in line and "badge" in line)
 
@@ -113,7 +143,9 @@ def night_of(folder: Path) -> Path:
     return journal.parent
 
 
-def assert_one_verdict(folder: Path, site: Path, code: int, document: dict[str, Any]) -> None:
+def assert_one_verdict(
+    folder: Path, site: Path, code: int, document: dict[str, Any], terminal: str = ""
+) -> None:
     """Everything that was written says what ``document`` says."""
     counts, headline = document["counts"], html.unescape(document["headline"])
     night = night_of(folder)
@@ -123,6 +155,8 @@ def assert_one_verdict(folder: Path, site: Path, code: int, document: dict[str, 
     assert document["passed"] is (code == 0)
     assert sum(counts.values()) == document["steps"]
     assert headline.startswith("PASS: " if code == 0 else "FAIL: ")
+    # Pages show PASS and FAIL as a badge, and causes with their numbers of runs.
+    sentence = document["causes"][0]["sentence"] if code else headline.partition(": ")[2]
     failing = [
         owner for owner in CODES if counts[owner] or (owner == "product" and counts["regression"])
     ]
@@ -130,9 +164,19 @@ def assert_one_verdict(folder: Path, site: Path, code: int, document: dict[str, 
     expected = shown(counts)
     markdown = (night / "night.md").read_text()
     assert of_sentence(markdown) == expected
+    causes = [(cause["sentence"], cause["runs"]) for cause in document["causes"]]
+    badge = f"{headline[:4]}</span> {document['night']}</h1>"
+    if terminal:
+        assert terminal.splitlines()[-1] == document["headline"]
+        assert of_sentence(terminal) == expected
+        words = {word.removesuffix("s") for word in WORDS.values()}
+        assert causes_of_terminal(terminal, words) == causes
+    assert causes_of_markdown(markdown) == Counter(causes)
     page = (night / "night.html").read_text()
+    assert causes_of_page(page) == Counter(causes)
+    assert badge in page
     assert of_page(page, "planned runs") == expected
-    assert headline[:60] in html.unescape(page)
+    assert sentence[:60] in html.unescape(page)
     suite = ET.parse(night / "night.xml").getroot()[0]
     assert int(suite.get("failures", "")) == counts["product"] + counts["regression"]
     assert int(suite.get("errors", "")) == sum(counts[o] for o in ("test", *INFRASTRUCTURE))
@@ -145,7 +189,9 @@ def assert_one_verdict(folder: Path, site: Path, code: int, document: dict[str, 
     ]
     text = own.read_text()
     assert of_page(text, "planned runs") == expected
-    assert headline[:60] in html.unescape(text)
+    assert causes_of_page(text) == Counter(causes)
+    assert badge in text
+    assert sentence[:60] in html.unescape(text)
     for name in ("index.html", "nights.html"):
         line = line_of((site / name).read_text(), document["night"])
         assert of_badges(line) == expected
@@ -153,7 +199,8 @@ def assert_one_verdict(folder: Path, site: Path, code: int, document: dict[str, 
     tonight = site / "tonight.html"
     if tonight.exists():
         assert of_page(tonight.read_text(), "runs done") == expected
-        assert headline[:60] in html.unescape(tonight.read_text())
+        assert causes_of_page(tonight.read_text()) == Counter(causes)
+        assert sentence[:60] in html.unescape(tonight.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -198,11 +245,9 @@ def test_a_model_that_was_swapped_fails_everywhere(tmp_path: Path, etharness: Et
     night = night_of(tmp_path)
     document = json.loads((night / "night.json").read_text())
     assert (document["counts"]["regression"], document["counts"]["pass"]) == (2, 2)
-    assert of_sentence(said.out) == {"regressions": 2, "passed": 2}
-    assert said.out.splitlines()[-1] == document["headline"]
-    start = rf"FAIL: one on {board} is [\d,.]+ % slower than last:20: .*, and \d+ more regressions"
-    assert re.match(rf"{start} \(2 of 4 runs\)", document["headline"])
-    assert_one_verdict(tmp_path, tmp_path / "site", said.code, document)
+    start = rf"FAIL: one on {board} is [\d,.]+ times slower than the last 20 results: "
+    assert re.match(rf"{start}.*, and \d+ more regressions \(2 of 4 runs\)", document["headline"])
+    assert_one_verdict(tmp_path, tmp_path / "site", said.code, document, said.out)
     # Of each run the reports say what became of its step, not only of its own checks.
     markdown = (night / "night.md").read_text()
     assert markdown.count(f"\n### regression: one on {board}") == 2
@@ -231,15 +276,14 @@ def test_a_board_that_refuses_connections_fails_everywhere(
     assert said.code == 76
     assert "note: nothing was compared with earlier nights, as the plan names no" in said.out
     assert (document["counts"]["link"], document["counts"]["pass"]) == (2, 2)
-    assert of_sentence(said.out) == {"infrastructure failures": 2, "passed": 2}
-    assert "FAIL: nuc-1: " in document["headline"]
+    assert document["headline"].startswith("FAIL: nuc-1 failed its health check: cannot open ")
     assert "Connection refused (2 of 4 runs not made)" in document["headline"]
     index = (tmp_path / "site/index.html").read_text()
     assert "2 models on 2 boards: 2 with infrastructure failures" in index
     assert '<th scope="col" role="columnheader">nucleo-f446re</th>' in index
     assert "No infrastructure failure" not in index
-    assert index.count("1 run not made: benched") == 2
-    assert_one_verdict(tmp_path, tmp_path / "site", 76, document)
+    assert index.count("1 run not made: failed its health check: ") == 2
+    assert_one_verdict(tmp_path, tmp_path / "site", 76, document, said.out)
     assert etharness("site", tmp_path / "runs.sqlite", "-o", tmp_path / "site").code == 0
     assert_one_verdict(tmp_path, tmp_path / "site", 76, document)
 
@@ -374,6 +418,4 @@ def test_whatever_happened_all_say_the_same(
     assert {k: n for k, n in document["counts"].items() if n} == dict(expected)
     flaky = [own for own in endings if own[-1] == "pass" and set(own) & set(CODES)]
     assert document["flaky"] == len(flaky)
-    assert of_sentence(terminal.out) == shown(document["counts"])
-    assert terminal.out.splitlines()[-1] == document["headline"]
-    assert_one_verdict(folder, folder / "site", said.code, document)
+    assert_one_verdict(folder, folder / "site", said.code, document, terminal.out)

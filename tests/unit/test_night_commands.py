@@ -145,7 +145,7 @@ def test_a_unit_that_is_not_well_says_whose_that_is(effects: Both, prepared: Pre
     )
     examined = night.examine(prepared.units[0])
     assert (examined.passed, examined.owner) == (False, Owner.LINK)
-    assert examined.message == "answer: only noise comes"
+    assert examined.message == "only noise comes"
 
 
 def test_one_whose_answer_cannot_be_read_is_judged_by_its_exit_code(

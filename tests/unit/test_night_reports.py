@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from rich.console import Console
@@ -28,6 +29,7 @@ from harness import (
 from harness.extensions.lab.nightly.live import ProgressPrinter, show_night
 from harness.extensions.lab.nightly.verdict import counts_of
 from tests.support.junit import assert_valid
+from tests.support.nights import causes_of
 from tests.support.pages import Page
 from tests.support.reported import failed_run, reported
 
@@ -79,9 +81,7 @@ OUTCOMES = (
         quarantine="its probe is old (jane, until 2026-12-01; q.toml:3)",
         attempts=(attempt(1, Owner.FLASH, "known"),),
     ),
-    StepOutcome(
-        step=step(1, "desk-2"), outcome="not run", owner=Owner.HOST, why="not leased: held by jane"
-    ),
+    StepOutcome(step=step(1, "desk-2"), outcome="not run", owner=Owner.HOST, why="held by jane"),
 )
 HELD = UnitEvent(
     unit="desk-2",
@@ -154,6 +154,11 @@ NIGHT = NightDocument(
     troubles=(Trouble(owner=Owner.HOST, message="the store is down", hint="start it"),),
     notes=("12 bytes of a torn line were dropped",),
 )
+DOWN = {"state": "infrastructure", "owner": "host", "hint": "start it"}
+DOWN |= {"why": "the store is down", "sentence": "the store is down"}
+NIGHT = msgspec.convert(
+    {**msgspec.to_builtins(NIGHT), "causes": [*causes_of(NIGHT), DOWN]}, NightDocument
+)
 TOLD = (
     "passed on attempt 2 after link",
     "it is dead",
@@ -174,10 +179,11 @@ def test_the_terminal_says_what_is_to_be_looked_at_last() -> None:
     text = out.getvalue()
     for part in TOLD:
         assert part in text
-    assert text.index("Units") < text.index("it is dead") < text.index("its | cable")
+    assert text.index("Units") < text.index("the store is down") < text.index("it is dead")
+    assert "infrastructure failure: the store is down\n  try: start it\n" in text
     assert text.splitlines()[-1] == NIGHT.headline
     counted = "6 planned runs: 1 failed, 2 infrastructure failures, 1 known failure, 2 passed"
-    assert text.splitlines()[0].endswith(f"{counted}; attempts: 6")
+    assert text.splitlines()[-2].endswith(f"{counted}; attempts: 6")
     assert "\x1b" not in text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -60,8 +61,7 @@ def test_a_regression_is_told(tmp_path: Path) -> None:
     arm = compared(tmp_path, BEFORE, [time + 2_000 for time in BEFORE])
     assert not arm.passed
     assert arm.counts["regression"] >= 1
-    assert "regressions" in arm.summary
-    assert "worst: relu #0 +" in arm.summary
+    assert re.match(r"relu #0 2\d\.\d % slower\b", arm.summary)
     worst = arm.changed[0]
     assert (worst.what, worst.unit, worst.judgement) == ("relu #0", "native", "regression")
     assert worst.relative == pytest.approx(0.2, rel=0.05)
@@ -71,14 +71,14 @@ def test_an_improvement_passes(tmp_path: Path) -> None:
     arm = compared(tmp_path, BEFORE, [time - 2_000 for time in BEFORE])
     assert arm.passed
     assert arm.counts["improvement"] >= 1
-    assert "improvements" in arm.summary
+    assert re.match(r"none of \d+ numbers worse, \d+ better", arm.summary)
 
 
 def test_what_did_not_change_is_said(tmp_path: Path) -> None:
     arm = compared(tmp_path, BEFORE, BEFORE)
     assert arm.passed
     assert arm.changed == ()
-    assert "nothing changed" in arm.summary
+    assert re.fullmatch(r"none of \d+ numbers worse", arm.summary)
 
 
 def test_few_repeats_say_too_little(tmp_path: Path) -> None:
@@ -96,14 +96,14 @@ def test_a_side_without_any_whole_run_is_said(tmp_path: Path) -> None:
     ]
     [found] = compare_arms(tmp_path, outcomes, ["old", "new"], None, [])
     assert found.arm.passed
-    assert found.arm.summary == "nothing to compare: an arm has no sound result"
+    assert found.arm.summary == "not compared: no complete run"
 
 
 def test_the_first_night_has_no_earlier_results(tmp_path: Path) -> None:
     outcomes = night(tmp_path, {"only": BEFORE})
     store = HistoryRef(str(tmp_path / "h.sqlite"), BaselineRef("last", "20"))
     [found] = compare_arms(tmp_path, outcomes, ["only"], store, [])
-    assert (found.arm.passed, found.arm.summary) == (True, "nothing to compare: no earlier results")
+    assert (found.arm.passed, found.arm.summary) == (True, "not compared: no earlier results")
 
 
 def test_one_variant_alone_is_held_against_nothing(tmp_path: Path) -> None:

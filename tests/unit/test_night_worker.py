@@ -239,7 +239,7 @@ def test_a_board_that_is_not_well_at_first_runs_nothing(tmp_path: Path) -> None:
     done = Done(tmp_path, sick)
     assert done.row.state == "benched"
     assert done.row.not_run == 2
-    assert "not healthy after 1 power cycles: no answer" in done.row.why
+    assert "failed its health check after 1 power cycle: no answer" in done.row.why
     assert done.did("run") == 0
     assert done.exit_code == 4
 
@@ -273,7 +273,7 @@ def test_too_many_failures_in_a_row_bench_a_unit(tmp_path: Path) -> None:
     }
     done = Done(tmp_path, World(both), "[heal]\nbench_after = 2\n")
     assert done.row.state == "benched"
-    assert "2 failures in a row" in done.row.why
+    assert "failed 2 times in a row: " in done.row.why
     assert done.row.not_run == 1
     assert done.exit_code == 76
 

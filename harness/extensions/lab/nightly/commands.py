@@ -275,7 +275,7 @@ class Commands:
         failed = [each for each in health.findings if each.state == "fail"]
         warnings = [each.message for each in health.findings if each.state == "warn"]
         if failed:
-            why = "; ".join(f"{each.part}: {each.message}" for each in failed)
+            why = "; ".join(each.message for each in failed)
             return Cause(owner=health.owner, message=why)
         return replace(found, message="; ".join(warnings)) if found.passed else found
 

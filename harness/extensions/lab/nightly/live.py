@@ -27,9 +27,9 @@ from harness.records.nightly import (
     UnitEvent,
 )
 from harness.records.result import encode, now_utc
-from harness.report.nightly import counts_sentence, tables
+from harness.report.nightly import compared_with, counts_sentence, runs_text, tables
 from harness.report.terminal import show_line, show_table
-from harness.report.words import counted
+from harness.report.words import counted, word_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +64,9 @@ class ProgressPrinter:
 
     def happened(self, event: UnitEvent) -> None:
         """Print an event of a unit."""
-        if event.what not in _QUIET:
+        if event.what == "benched":
+            self.say(f"{event.unit} {event.message}; no more runs are made on it")
+        elif event.what not in _QUIET:
             self.say(f"{event.unit}: {event.what}{f': {event.message}' if event.message else ''}")
 
     def say(self, text: str) -> None:
@@ -90,8 +92,7 @@ def show_schedule(console: Console, steps: Sequence[NightlyStep], output: str) -
 
 
 def show_night(console: Console, night: NightDocument, *, verbosity: int = 0) -> None:
-    """Print the outcome of a nightly run: the most important tables last, then the verdict."""
-    show_line(console, f"{night.night}: {counts_sentence(night)}; attempts: {night.attempts:,}")
+    """Print the outcome of a nightly run: tables, what failed and what to do, then the verdict."""
     if verbosity >= 0:
         for table in reversed([*tables(night)]):
             left_out = 0 if verbosity > 0 or table.title == "Units" else len(table.rows) - _MOST
@@ -105,12 +106,30 @@ def show_night(console: Console, night: NightDocument, *, verbosity: int = 0) ->
         for arm in night.arms:
             first, *lines = explain.text_of(arm.program) if explain and arm.program else ("",)
             if first:
-                show_line(console, f"{arm.model} on {arm.board}, {arm.before}: {first}")
+                about = f"{arm.model} on {arm.board}, compared with {compared_with(arm.before)}"
+                show_line(console, f"{about}: {first}")
             for line in lines:
                 show_line(console, f"  {line}")
         for note in night.notes:
             show_line(console, f"note: {note}", style="yellow")
+        _show_causes(console, night, None if verbosity > 0 else _MOST)
+    show_line(console, f"{night.night}: {counts_sentence(night)}; attempts: {night.attempts:,}")
     show_line(console, night.headline, style="bold green" if night.passed else "bold red")
+
+
+def _show_causes(console: Console, night: NightDocument, most: int | None) -> None:
+    """Print why runs did not pass and what to do, the worst last; empty lines are around them."""
+    shown = night.causes[:most]
+    if len(night.causes) > len(shown):
+        show_line(console, f"and {len(night.causes) - len(shown):,} more causes; -v shows all")
+    for cause in reversed(shown):
+        runs = runs_text(cause)
+        what = f"{word_of(cause.state)}: {cause.sentence}{f' ({runs})' if runs else ''}"
+        show_line(console, what, style="red" if cause.fails else "yellow")
+        if cause.command:
+            show_line(console, f"  next: {cause.command}", indent=8)
+        elif cause.hint:
+            show_line(console, f"  try: {cause.hint}", indent=7)
 
 
 _log = logging.getLogger(__name__)

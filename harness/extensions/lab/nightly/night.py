@@ -125,6 +125,7 @@ class Prepared:
         units: The units that take part.
         steps: The steps by unit id, in order.
         patterns: Patterns that select a part of the plan; () for all of it.
+        units_file: The lab's ``units.toml``; None for the default.
     """
 
     plan: NightlyPlan
@@ -132,6 +133,7 @@ class Prepared:
     units: tuple[NightUnit, ...]
     steps: dict[str, list[NightlyStep]]
     patterns: tuple[str, ...] = ()
+    units_file: Path | None = None
 
     @property
     def output(self) -> Path:
@@ -194,7 +196,7 @@ def prepare(file: Path, units_file: Path | None, patterns: Sequence[str] = ()) -
         raise UsageError(f"{file}: {problem}", hint="--dry-run lists the steps")
     chosen = tuple(unit for unit in units if steps[unit.id])
     by_unit = {unit.id: steps[unit.id] for unit in chosen}
-    return Prepared(plan, document, chosen, by_unit, tuple(patterns))
+    return Prepared(plan, document, chosen, by_unit, tuple(patterns), units_file)
 
 
 def steps_of(
@@ -636,6 +638,7 @@ def verdict_of(
         name=prepared.plan.name,
         night=night.name,
         directory=str(night.directory),
+        units_file=prepared.units_file,
         times=(night.began_utc, ended_utc),
         not_run_fails=prepared.plan.not_run == "fail",
         quarantine=quarantine,

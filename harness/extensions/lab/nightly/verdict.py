@@ -30,7 +30,6 @@ from harness.check.history.samples import (
     History,
     HistoryLimits,
     Measured,
-    Metric,
     Provenance,
     with_further_runs,
     with_results,
@@ -62,8 +61,13 @@ from harness.records.nightly import (
 )
 from harness.records.result import Result, VerdictRecord
 from harness.records.trace import EXECUTION, Losses
-from harness.records.verdict import Judgement
-from harness.report.nightly import bisect_command, command_words, regression_sentence
+from harness.report.nightly import (
+    bisect_command,
+    command_words,
+    growth_sentence,
+    regression_sentence,
+    worse_numbers,
+)
 from harness.report.words import counted, metric_subject
 from harness.runs.baseline import kept_image, kept_model
 from harness.runs.directory import RunDirectory, load_history, save_verdict
@@ -89,6 +93,7 @@ def night_verdict(
     name: str,
     night: str,
     directory: str,
+    units_file: Path | None = None,
     times: tuple[str, str],
     not_run_fails: bool = True,
     quarantine: Quarantine | None = None,
@@ -105,6 +110,7 @@ def night_verdict(
         name: ``name`` of the plan.
         night: Its name.
         directory: Its folder.
+        units_file: The lab's ``units.toml``, for commands; None for the default.
         times: When it began and ended, ISO 8601; the end is "" while it runs.
         not_run_fails: Whether runs that were not made fail it. They do in any case if no run was
             made: it tested no model.
@@ -122,6 +128,8 @@ def night_verdict(
     outcomes = with_regressions(outcomes, arms)
     code = exit_code_of(outcomes, arms, troubles)
     attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
+    own = units_summary(units, outcomes, account)
+    states = {unit.unit: unit.state for unit in own}
     interrupted = sum(attempt.outcome == "interrupted" for attempt in attempts)
     document = NightDocument(
         name=name,
@@ -135,12 +143,12 @@ def night_verdict(
         steps=len(outcomes),
         counts=counts_of(outcomes),
         flaky=sum(outcome.flaky for outcome in outcomes),
-        causes=tuple(_causes(outcomes, arms, troubles, directory)),
+        causes=tuple(_causes(outcomes, arms, troubles, directory, units_file, states)),
         pairs=tuple(_pairs(outcomes)),
         attempts=len(attempts) - interrupted,
         interrupted=interrupted,
         outcomes=outcomes,
-        units=units_summary(units, outcomes, account),
+        units=own,
         arms=tuple(arms),
         quarantine=status,
         troubles=tuple(troubles),
@@ -224,9 +232,7 @@ def _outcome(step: NightlyStep, account: Account) -> StepOutcome:
     ended = ended_of(attempts)
     if not ended:
         last = _end(account.events.get(step.unit, []))
-        owner, why = (last.owner, f"{last.what}: {last.message}") if last else (None, "not reached")
-        if last is not None and owner is None:
-            owner = Owner.HOST
+        owner, why = (last.owner or Owner.HOST, last.message) if last else (None, "not reached")
         return StepOutcome(step=step, outcome="not run", owner=owner, why=why, attempts=attempts)
     last_attempt = ended[-1]
     if last_attempt.outcome == "pass":
@@ -283,6 +289,8 @@ def _causes(
     arms: Sequence[ArmComparison],
     troubles: Sequence[Trouble],
     directory: str,
+    units_file: Path | None,
+    unit_states: Mapping[str, str],
 ) -> list[NightCause]:
     """Return why runs did not pass and what else failed, the worst first."""
     worse: dict[tuple[str, str, str], list[ArmComparison]] = {}
@@ -293,25 +301,29 @@ def _causes(
     for (state, owner, why), same in alike(o for o in outcomes if not o.pending).items():
         units = tuple(dict.fromkeys(outcome.step.unit for outcome in same))
         models = tuple(dict.fromkeys(outcome.step.model for outcome in same))
-        command = ""
+        command, attempts = "", ended_of([one for outcome in same for one in outcome.attempts])
         if state == "regression":
             steps = {(o.step.board, o.step.model, o.step.variant) for o in same}
             command = bisect_command(next(arm for key in steps for arm in worse[key]))
             worse = {key: found for key, found in worse.items() if key not in steps}
         elif state == "infrastructure":
-            command = command_words("etharness lab health", *units[:_MOST_NAMED])
+            lab = [f"--units={units_file}"] if units_file is not None else []
+            command = command_words("etharness lab health", *lab, *units[:_MOST_NAMED])
         elif state != "set-up" and same[0].attempts:
             run = Path(directory, same[0].attempts[-1].directory)
             command = command_words("etharness check", str(run))
+        hints = [] if command else [one.hint for one in attempts if one.hint]
         causes.append(
             NightCause(
                 state=state,
                 owner=Owner(owner) if owner else None,
                 why=why,
-                sentence=f"{_subject(state, models, units)}{why or 'no reason was recorded'}",
+                sentence=_sentence(state, why, same, unit_states),
                 command=command,
+                hint=hints[-1] if hints else "",
                 runs=len(same),
                 not_made=sum(outcome.outcome == "not run" for outcome in same),
+                attempts=len(attempts),
                 units=units,
                 models=models,
             )
@@ -329,8 +341,31 @@ def _causes(
         )
     for trouble in troubles:
         state, why = STATES_OF_COUNTS[str(trouble.owner)], trouble.message
-        causes.append(NightCause(state=state, owner=trouble.owner, why=why, sentence=why))
+        causes.append(
+            NightCause(state=state, owner=trouble.owner, why=why, sentence=why, hint=trouble.hint)
+        )
     return sorted(causes, key=lambda cause: urgency(cause.state, str(cause.owner or "")))
+
+
+def _sentence(
+    state: StepState, why: str, same: Sequence[StepOutcome], unit_states: Mapping[str, str]
+) -> str:
+    """Say what runs that ended alike are of, and why they did not pass."""
+    if state == "regression":
+        return why
+    why = why or "no reason was recorded"
+    units, models, boards = (
+        [*dict.fromkeys(getattr(outcome.step, name) for outcome in same)]
+        for name in ("unit", "model", "board")
+    )
+    on = _named(units, "units")
+    if state == "infrastructure":
+        if any(unit_states[unit] == "benched" for unit in units):
+            return f"{on} {why}"  # what it did: "failed its health check"
+        return why if len(units) == 1 and units[0] in why else f"{on}: {why}"
+    if len(models) == len(boards) == 1 and models[0] in why and boards[0] in why:
+        return why
+    return f"{_named(models, 'models')} on {on}: {why}"
 
 
 def _pairs(outcomes: Sequence[StepOutcome]) -> Iterator[NightPair]:
@@ -368,14 +403,6 @@ def _headline(night: NightDocument) -> str:
     text = printable(worst.sentence)
     text = text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}..."
     return f"FAIL: {text}{_runs_text(worst, night.steps)}{others}"
-
-
-def _subject(state: StepState, models: Sequence[str], units: Sequence[str]) -> str:
-    """Return what a cause is about, before its reason."""
-    if state == "regression":
-        return ""
-    on = _named(units, "units")
-    return f"{on}: " if state == "infrastructure" else f"{_named(models, 'models')} on {on}: "
 
 
 def _named(names: Sequence[str], plural: str) -> str:
@@ -584,7 +611,7 @@ def outcomes_of_nights(documents: Iterable[NightDocument]) -> list[Sequence[Step
     return [night.outcomes for night in ordered]
 
 
-_NO_RESULT: Final = "an arm has no sound result"
+_NO_RESULT: Final = "no complete run"
 _MOST: Final = 50
 """Largest number of changed metrics recorded for a comparison."""
 
@@ -772,28 +799,28 @@ def _arm_comparison(
     """Return what a comparison found; without one, what was missing for it."""
     board, model, before, after = names
     if comparison is None:
-        summary = f"nothing to compare: {missing}"
-        passed = True
-    else:
-        passed = not any(check.failed for check in history_checks(comparison))
-        summary = _summarize(comparison)
-    numbers = comparison.numbers if comparison else ()
-    common = comparison.common if comparison else ()
-    judgements = [*(number.judgement for number in numbers)]
-    judgements += ["suspect" for one in common if one.judgement == "suspect"]
-    changed = [number for number in numbers if number.judgement not in _UNCHANGED]
-    return ArmComparison(
+        summary = f"not compared: {missing}"
+        return ArmComparison(
+            board=board, model=model, before=before, after=after, passed=True, summary=summary
+        )
+    judgements = [*(number.judgement for number in comparison.numbers)]
+    judgements += ["suspect" for one in comparison.common if one.judgement == "suspect"]
+    changed = [_changed(one) for one in comparison.numbers if one.judgement not in _UNCHANGED]
+    arm = ArmComparison(
         board=board,
         model=model,
         before=before,
         after=after,
-        passed=passed,
-        summary=summary,
-        commits=_commits(comparison) if comparison else ("", ""),
-        units=comparison.units if comparison else (),
+        passed=not any(check.failed for check in history_checks(comparison)),
+        summary="",
+        commits=_commits(comparison),
+        units=comparison.units,
         counts=dict(Counter(judgements)),
-        changed=tuple(map(_changed, changed[:_MOST])),
+        changed=tuple(changed),
     )
+    worse = worse_numbers(arm)
+    changed = [*worse, *(one for one in changed if one not in worse)]
+    return replace(arm, summary=_summarize(comparison, worse), changed=tuple(changed[:_MOST]))
 
 
 def _commits(comparison: HistoryComparison) -> tuple[str, str]:
@@ -805,34 +832,31 @@ def _commits(comparison: HistoryComparison) -> tuple[str, str]:
 
 
 def _changed(number: Compared) -> Changed:
+    metric = number.metric
     return Changed(
         unit=number.board_unit,
-        what=_name(number.metric),
-        statistic=number.metric.statistic,
+        what=EXECUTION if metric.name == EXECUTION else metric_subject(metric),
+        statistic=metric.statistic,
         judgement=number.judgement,
         before=number.baseline.value if number.baseline else None,
         after=number.current,
         relative=number.relative,
-        counted_in=number.metric.unit,
+        counted_in=metric.unit,
         reason=printable(number.reason),
+        metric_kind="phase" if metric.kind == "operator" and metric.chain == -1 else metric.kind,
     )
 
 
-def _name(metric: Metric) -> str:
-    return EXECUTION if metric.name == EXECUTION else metric_subject(metric)
-
-
-def _summarize(comparison: HistoryComparison) -> str:
-    """Summarize the changes in a sentence."""
+def _summarize(comparison: HistoryComparison, worse: Sequence[Changed]) -> str:
+    """Summarize the changes in a sentence, what got worse first."""
     counts: Counter[str] = Counter(number.judgement for number in comparison.numbers)
-    total = len(comparison.numbers)
-    names = {
-        "regression": "regressions",
-        "suspect": "suspect changes",
-        "improvement": "improvements",
-        "changed": "changes",
-    }
-    found = [
+    total = counted(len(comparison.numbers), "number")
+    found = []
+    if worse:
+        on = f" on {worse[0].unit}" if len(comparison.units) > 1 else ""
+        found += [f"{growth_sentence(worse[0])}{on}"]
+        found += [f"{len(worse) - 1:,} more of {total} worse"] if len(worse) > 1 else []
+    found += [
         f"all operators {100 * common.change.value:+.1f} % ({common.board_unit})"
         for common in comparison.common
         if common.judgement in ("regression", "suspect", "improvement")
@@ -842,15 +866,10 @@ def _summarize(comparison: HistoryComparison) -> str:
         for common in comparison.common
         if common.judgement == "scattered"
     ]
-    found += [f"{counts[kind]} {name}" for kind, name in names.items() if counts[kind]]
-    others: tuple[Judgement, ...] = ("appeared", "vanished", "too little")
-    found += [f"{counts[kind]} {OTHER_WORDS[kind]}" for kind in others if counts[kind]]
+    names = {"suspect": "of these suspect", "improvement": "better"}
+    names |= {kind: word for kind, word in OTHER_WORDS.items() if kind != "same"}
+    found += [f"{counts[kind]:,} {name}" for kind, name in names.items() if counts[kind]]
     undecided = sum(any(step.undecided for step in number.steps) for number in comparison.numbers)
     if undecided:
-        found.append(f"{undecided} steps that nobody accepted")
-    text = f"{', '.join(found) or 'nothing changed'} among {total} metrics"
-    worst = comparison.numbers[0] if comparison.numbers else None
-    if worst is not None and worst.judgement in ("regression", "suspect"):
-        more = "" if worst.relative is None else f" {100 * worst.relative:+.1f} %"
-        text += f"; worst: {_name(worst.metric)}{more} on {worst.board_unit}"
-    return text
+        found.append(f"{counted(undecided, 'step')} that nobody accepted")
+    return ", ".join(found if worse else [f"none of {total} worse", *found])

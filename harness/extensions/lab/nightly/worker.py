@@ -158,14 +158,17 @@ def refine(cause: Cause, examined: Cause, cycles: int) -> Cause:
     An unhealthy board passes its owner on to the failure: the board's if it is silent, the line's
     if only noise arrives or the server of the port is gone.
     """
-    after = f" after {counted(cycles, 'power cycle')}" if cycles else ""
     if examined.passed:
-        return replace(cause, evidence=(*cause.evidence, f"the board answers{after}"))
-    finding = f"the board is not healthy{after}: {examined.message}"
+        return replace(cause, evidence=(*cause.evidence, f"the board answers{_after(cycles)}"))
+    finding = f"the board is not healthy{_after(cycles)}: {examined.message}"
     owner = examined.owner or Owner.BOARD
     if cause.owner is Owner.PRODUCT and owner is Owner.LINK:
         owner = Owner.PRODUCT  # a line that fails now does not explain an earlier crash
     return replace(cause, owner=owner, evidence=(*cause.evidence, finding))
+
+
+def _after(cycles: int) -> str:
+    return f" after {counted(cycles, 'power cycle')}" if cycles else ""
 
 
 def _by_result(ending: Ending | None, result: Result) -> Cause:
@@ -409,7 +412,7 @@ class Worker:
                 self._event(
                     "out of time",
                     Owner.HOST,
-                    "the time limit was reached before all steps were done",
+                    "the time limit was reached before all of its runs",
                 )
                 return False
             if attempt.outcome == "interrupted":
@@ -419,10 +422,8 @@ class Worker:
                 continue
             self._in_a_row += 1
             if self._in_a_row >= self._plan.heal.bench_after:
-                self._bench(
-                    attempt.owner,
-                    f"{counted(self._in_a_row, 'failure')} in a row: {attempt.message}",
-                )
+                times = f"failed {counted(self._in_a_row, 'time')} in a row"
+                self._bench(attempt.owner, f"{times}: {attempt.message}")
                 return False
             if attempt.owner is Owner.BOARD and not self._make_well():
                 return False
@@ -507,8 +508,8 @@ class Worker:
         if examined.owner is Owner.FLASH and self._unit.flashed_apart:
             self._event("not well", Owner.FLASH, f"{examined.message}; the unit will be flashed")
             return True
-        after = f" after {cycles} power cycles" if cycles else ""
-        self._bench(examined.owner or Owner.BOARD, f"not healthy{after}: {examined.message}")
+        why = f"failed its health check{_after(cycles)}: {examined.message}"
+        self._bench(examined.owner or Owner.BOARD, why)
         return False
 
     def _healed(self) -> tuple[Cause, int]:

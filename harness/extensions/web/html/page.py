@@ -38,7 +38,7 @@ from harness.records.verdict import CODES, Code, Judgement
 from harness.report.changes import LATEST
 from harness.report.compare import SideDocument
 from harness.report.description import Fact, RunDescription, describe_of_night
-from harness.report.nightly import tables
+from harness.report.nightly import runs_text, tables
 from harness.report.operators import ROOFLINE_HEADERS, instruction_text, operator_name
 from harness.report.overview import Overview, RunSummary, describe_overview
 from harness.report.words import (
@@ -107,6 +107,7 @@ def environment() -> Environment:
     found.filters["with_unit"] = with_unit
     found.globals["counted"] = counted
     found.globals["left_out"] = left_out
+    found.globals["runs_text"] = runs_text
     found.globals["ROOFLINE_HEADERS"] = ROOFLINE_HEADERS
     found.globals["svg"] = svg
     found.globals["operator_name"] = operator_name
@@ -167,7 +168,6 @@ def matrix_cell(
     counts: Mapping[RunState, int],
     latest: RunSummary | None,
     links: Sequence[View],
-    regressions: Sequence[str] = (),
 ) -> View:
     """Return the runs of a model on a type of board.
 
@@ -175,7 +175,6 @@ def matrix_cell(
         counts: How many ended in each state.
         latest: The latest run with numbers; None without one.
         links: Runs to look at, the most urgent first.
-        regressions: What comparisons with other runs found worse.
     """
     state: RunState = next((state for state in STATES if counts.get(state)), "not run")
     total, passed = sum(counts.values()), counts.get("pass", 0)
@@ -187,7 +186,6 @@ def matrix_cell(
         "counts": counts,
         "latest": latest,
         "links": links,
-        "regressions": regressions,
     }
 
 
@@ -314,11 +312,6 @@ def _night_matrix(
     places: dict[tuple[str, str], list[int]] = {}
     for place, outcome in enumerate(night.outcomes):
         places.setdefault((outcome.step.model, outcome.step.board), []).append(place)
-    regressed: dict[tuple[str, str], list[str]] = {}
-    for arm in night.arms:
-        if not arm.passed:
-            text = f"{arm.after} beside {arm.before}: {arm.summary}"
-            regressed.setdefault((arm.model, arm.board), []).append(text)
     cells = {}
     for key, chosen in places.items():
         urgent = sorted(chosen, key=lambda n: URGENCY.index(states[n]))
@@ -328,7 +321,6 @@ def _night_matrix(
             counts=counts_of_states(states[n] for n in chosen),
             latest=latest_with_numbers(shown),
             links=[_step_link(night.outcomes[n], states[n], anchors) for n in urgent],
-            regressions=regressed.get(key, ()),
         )
     return matrix_of(cells)
 
