@@ -45,7 +45,6 @@ from harness.records.trace import (
     Kind,
     Signature,
     Trace,
-    is_wrapper,
 )
 
 _Ints = npt.NDArray[np.int64]
@@ -492,24 +491,6 @@ def merged_tree(tree: CallTree, *, typical: bool = False) -> list[MergedNode]:
         for group, share in zip(groups, shares, strict=False)
     ]
     return _in_depth(nodes, above.tolist())
-
-
-def without_wrappers(nodes: Sequence[MergedNode]) -> list[MergedNode]:
-    """Return a merged tree without wrappers; what is within one takes its place.
-
-    A wrapper that nothing was logged in stays: it is all that is known of its instruction.
-    """
-    inside = {node.parent for node in nodes}
-    kept: list[MergedNode] = []
-    place: dict[int, int] = {-1: -1}
-    for index, node in enumerate(nodes):
-        above = place[node.parent]
-        place[index] = above
-        if index not in inside or not is_wrapper(node.name):
-            place[index] = len(kept)
-            depth = kept[above].depth + 1 if above >= 0 else 0
-            kept.append(msgspec.structs.replace(node, parent=above, depth=depth))
-    return kept
 
 
 def _codes(tree: CallTree, name_of: _Ints) -> tuple[_Ints, _Ints]:

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from harness.runs.source import EvaluatedRun, ReadOptions
 
 
+_etrecord_option = command.option(
+    "--etrecord",
+    metavar="FILE",
+    type=command.FilePath(dir_okay=False),
+    help="ETRecord of the model: modules and lines of its code; required by limits on modules.",
+)
+
+
 @click.command(name="check", cls=command.PanelCommand)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH", type=command.FilePath())
 @command.panel(
@@ -48,12 +56,7 @@ if TYPE_CHECKING:
         help="Apply the budget rules of this model, a file or a name; likewise. A file "
         "must be of the model that ran.",
     ),
-    command.option(
-        "--etrecord",
-        metavar="FILE",
-        type=command.FilePath(dir_okay=False),
-        help="ETRecord of the model; required by limits on modules.",
-    ),
+    _etrecord_option,
     command.compared_history_option,
     command.baseline_option,
 )
@@ -253,19 +256,32 @@ def explain_command(names: tuple[str, ...], output: command.OutputOptions) -> No
         type=command.FilePath(),
         help="Budget file for all runs.  [default: the one each run was checked against, if any]",
     ),
+    _etrecord_option,
     command.compared_history_option,
     command.baseline_option,
 )
 @command.reading_options
-@command.panel(command.RESULTS, command.report_option("-o", "--output"), command.annotations_option)
+@command.panel(
+    command.RESULTS,
+    command.report_option("-o", "--output"),
+    command.option(
+        "--top",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Operators of a run that HTML shows at first; the others fold.  [default: 8]",
+    ),
+    command.annotations_option,
+)
 @command.output_options
 def report_command(
     paths: tuple[Path, ...],
     reports: tuple[Path, ...],
+    top: int | None,
     annotations: str | None,
     budget: Path | None,
     history: StoreAddress | None,
     baseline: BaselineRef | None,
+    etrecord: Path | None,
     reading: ReadOptions,
     output: command.OutputOptions,
 ) -> int:
@@ -283,6 +299,7 @@ def report_command(
 
     runs: list[EvaluatedRun] = []
     against, fallback = history_of(history, baseline), find_project().budget
+    reading = replace(reading, etrecord=etrecord)
     found_paths: list[Path] = []
     for path in paths:
         # The test sets of a bundled program are parts of its run, and come with it.
@@ -293,7 +310,7 @@ def report_command(
             run = evaluate_path(path, budget, reading, against, fallback, warn=True)
             runs.extend(run.parts)
         stages("writing", 0, 0)
-        command.write_reports(reports, runs)
+        command.write_reports(reports, runs, top or 0)
     command.print_annotations(output, annotations, runs)
     if output.json:
         from harness.report.document import report_document

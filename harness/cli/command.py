@@ -119,7 +119,7 @@ def show_outcome(output: OutputOptions, run: EvaluatedRun) -> None:
     print_run(output.console(), describe(run), verbosity=verbosity, show_verdict=judged)
 
 
-def write_reports(files: Sequence[Path], runs: Sequence[EvaluatedRun]) -> None:
+def write_reports(files: Sequence[Path], runs: Sequence[EvaluatedRun], top: int = 0) -> None:
     """Write a report of ``runs`` to every file.
 
     Raises:
@@ -130,7 +130,7 @@ def write_reports(files: Sequence[Path], runs: Sequence[EvaluatedRun]) -> None:
 
     for file in files:
         try:
-            write_report(file, runs)
+            write_report(file, runs, top=top)
         except HarnessError as error:
             if all(run.failure is None for run in runs):
                 raise

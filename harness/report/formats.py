@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -27,8 +28,13 @@ Writer = Callable[[Sequence[EvaluatedRun], NightDocument | None], bytes]
 class HtmlPages(Protocol):
     """The extension that writes HTML. The pages of the same values have the same bytes."""
 
-    def __call__(self, runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
-        """Return a report of runs, or of a night with some of its runs."""
+    def __call__(
+        self, runs: Sequence[EvaluatedRun], night: NightDocument | None = None, top: int = 0
+    ) -> bytes:
+        """Return a report of runs, or of a night with some of its runs.
+
+        Of each run ``top`` operators are shown at first; 0 for a few.
+        """
 
     def require_libraries(self) -> object:
         """Raise a UsageError if a library is not installed."""
@@ -116,7 +122,7 @@ def _of_extension(file: str | Path, suffix: str) -> Any:
 
 
 def write_report(
-    file: Path, runs: Sequence[EvaluatedRun], night: NightDocument | None = None
+    file: Path, runs: Sequence[EvaluatedRun], night: NightDocument | None = None, top: int = 0
 ) -> None:
     """Write a report of ``runs`` atomically; an existing file is replaced.
 
@@ -126,15 +132,19 @@ def write_report(
         file: The file; its suffix selects the format.
         runs: The runs; may be empty for a nightly run.
         night: The nightly run, for a report about one.
+        top: How many operators of each run HTML shows at first; 0 for a few.
 
     Raises:
         UsageError: The format is unknown, or the file cannot be written.
     """
-    write_file(file, render_report(file, runs, night))
+    write_file(file, render_report(file, runs, night, top))
 
 
 def render_report(
-    file: str | Path, runs: Sequence[EvaluatedRun], night: NightDocument | None = None
+    file: str | Path,
+    runs: Sequence[EvaluatedRun],
+    night: NightDocument | None = None,
+    top: int = 0,
 ) -> bytes:
     """Return the report of ``runs`` that ``write_report`` writes to ``file``.
 
@@ -143,6 +153,8 @@ def render_report(
     """
     path = Path(file)
     write = _plugin_of(path) or _writer(path.suffix.lower())
+    if top and path.suffix.lower() == _HTML:
+        write = partial(html_pages(str(file)), top=top)
     return write([part for run in runs for part in run.parts], night)
 
 

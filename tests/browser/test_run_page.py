@@ -10,6 +10,7 @@ from tests.support.browser import Browser
 
 _ROWS = "#run-1-operator-rows tbody tr"
 _SEEN = "e.getClientRects().length > 0"
+_VISIBLE = "e.checkVisibility()"
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -111,6 +112,27 @@ def test_eight_operators_are_shown_until_all_are_asked_for(browser: Browser) -> 
     assert all("native_batch_norm" in name for name in found)
     browser.open("exported", media="print")
     assert len(browser.those(_ROWS, _SEEN)) == 31
+
+
+def test_operators_can_be_grouped_and_a_sum_stands_for_those_that_are_folded(
+    browser: Browser,
+) -> None:
+    browser.open("exported")
+    [folded] = browser.those(".folded", _VISIBLE, "e.textContent")
+    assert folded.startswith("23 more operators: ")
+    table, groups = "#run-1-operator-rows table", "[data-by=kind] table"
+    assert (browser.those(table, _VISIBLE), browser.those(groups, _VISIBLE)) == ([True], [])
+    header = browser.chrome.find_element(By.CSS_SELECTOR, f"{table} th button")
+    header.click()  # by name: eight other ones are shown
+    assert len(browser.those(_ROWS, _VISIBLE)) == 8
+    browser.chrome.find_element(By.CSS_SELECTOR, "button[data-by=kind]").click()
+    assert (browser.those(table, _VISIBLE), browser.those(groups, _VISIBLE)) == ([], [True])
+    names = browser.those("[data-by=kind] summary", _VISIBLE, "e.textContent")
+    assert {"convolution", "native_batch_norm_legit_no_training"} <= set(names)
+    browser.run("document.querySelector('#run-1-operators').scrollIntoView()")
+    browser.screenshot("groups")
+    browser.chrome.find_element(By.CSS_SELECTOR, "button[data-by=operator]").click()
+    assert (browser.those(table, _VISIBLE), browser.those(groups, _VISIBLE)) == ([True], [])
 
 
 def test_an_outlier_leads_to_its_execution(browser: Browser) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ from harness.errors import UsageError
 from harness.extensions.web.html import svg
 from harness.extensions.web.html.difference import difference_view
 from harness.extensions.web.html.history import trend_line
-from harness.extensions.web.html.run import beyond_limit, run_view
+from harness.extensions.web.html.run import SHOWN, beyond_limit, run_view
 from harness.extensions.web.html.svg import Limits, View
 from harness.formatting import operator_title, printable
 from harness.inspector.values import HEADERS, NUMBERS, ValueComparison, gap_cells, verdict_lines
@@ -382,20 +383,25 @@ def _leads_out(token: Any) -> bool:
     return token.type in ("link_open", "link_close", "image")
 
 
-def html_report(runs: Sequence[EvaluatedRun], night: NightDocument | None = None) -> bytes:
+def html_report(
+    runs: Sequence[EvaluatedRun], night: NightDocument | None = None, top: int = 0
+) -> bytes:
     """Return a page about ``runs``; the same bytes for the same runs.
 
     Args:
         runs: At least one, or none if there is a nightly run.
         night: The nightly run that they are of, for a page about it.
+        top: How many operators of each run are shown at first; 0 for a few.
 
     Raises:
         UsageError: A library is not installed.
     """
     templates = environment()
     limits = Limits.of(len(runs))
+    limits = replace(limits, rows=max(limits.rows, top))
     described = describe_of_night(runs, night)
-    views = [run_view(run, index, limits) for index, run in enumerate(described)]
+    top = top or SHOWN
+    views = [run_view(run, index, limits, top) for index, run in enumerate(described)]
     anchors = [view["anchor"] for view in views]
     overview = describe_overview([view["run"] for view in views])
     title = _title(views, overview.headline) if night is None else night.headline

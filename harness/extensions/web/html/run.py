@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from harness.analyze.blocks import block_numbers
-from harness.analyze.call_tree import merged_tree, without_wrappers
+from harness.analyze.call_tree import merged_tree
 from harness.analyze.compare import OperatorChange
 from harness.analyze.statistics import Operator
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
@@ -33,9 +35,9 @@ from harness.extensions.web.html.svg import (
     strip,
 )
 from harness.extensions.web.html.timeline import executions, icicles, timeline_view, title_of
-from harness.formatting import TICKS, DisplayUnit, printable, time_unit
+from harness.formatting import TICKS, DisplayUnit, operator_title, printable, time_unit
 from harness.records.result import Result
-from harness.records.trace import EXECUTION, Kind, type_name
+from harness.records.trace import DELEGATE_CALL, EXECUTION, Kind, type_name
 from harness.records.verdict import Check
 from harness.report.description import (
     EMULATED,
@@ -55,6 +57,7 @@ from harness.report.operators import (
     share_text,
 )
 from harness.report.words import (
+    NO_NAME,
     brief,
     bytes_unit,
     counted,
@@ -267,8 +270,11 @@ _LEAST_SPAN: Final = 0.05
 _PLACES: Final = 200
 """Places along a strip that are told apart."""
 
-_SHOWN: Final = 8
+SHOWN: Final = 8
 """Operators that are shown at first."""
+
+_LIBRARY: Final = "site-packages"
+"""Directory of code that is not the model's own."""
 
 
 def operators_view(
@@ -277,6 +283,7 @@ def operators_view(
     numbers: BaselineNumbers,
     drawn: Collection[int],
     limits: Limits,
+    top: int = SHOWN,
 ) -> View:
     """Prepare the operators of a run: operators, scopes around them, and events of loading.
 
@@ -286,18 +293,26 @@ def operators_view(
         numbers: Its baseline.
         drawn: Numbers of the executions whose timelines are drawn.
         limits: How many of each kind are shown.
+        top: How many operators are shown at first.
     """
-    rest = [operator.share for operator in table.operators[limits.rows :]]
-    known = [share for share in rest if share is not None]
     writer = _Writer(subject, numbers, drawn, table)
     return {
         "operators": writer.group(table.operators, limits),
         "scopes": writer.group(table.scopes, limits),
         "loading": writer.group(table.loading, limits),
-        # The sum of the shares of the operators that are left out.
-        "more_share": sum(known) if len(known) == len(rest) else None,
-        "at_first": _SHOWN,
+        "more_time": writer.together(table.operators[limits.rows :]),
+        "folded": len(table.operators) - top,
+        "folded_time": writer.together(table.operators[top:]),
+        "at_first": top,
+        "groups": [*writer.groups(table.operators, limits)],
     }
+
+
+_MODEL: Final = "(model)"
+"""The module of operators that are directly in the model."""
+
+_STACK_LINE: Final = re.compile(r'File "([^"]*)", line (\d+), in (\S+)\n?([^\n]*)')
+"""A line of a Python stack trace: file, line, function, code."""
 
 
 class _Writer:
@@ -315,6 +330,7 @@ class _Writer:
         self._numbers = numbers
         self._drawn = drawn
         self._table = table
+        self._counts = Counter(block.name for block in trace.blocks)
         self._known = ~unknown_durations(trace)
         self._ticks = durations(trace)
         self._nanoseconds = event_nanoseconds(trace, self._ticks)
@@ -333,7 +349,7 @@ class _Writer:
             "more": left_out(len(rows), limits.rows),
             "compared": any(view["delta"] for view in views),
             "before": any(view["before"] for view in views),
-            "modules": any(view["module"] for view in views),
+            "modules": any(view["module"] or view["source"][0] for view in views),
             "several_blocks": len({operator.block for operator in shown}) > 1,
         }
 
@@ -344,7 +360,8 @@ class _Writer:
         before = change.time.before if change is not None else None
         return {
             "operator": operator,
-            "title": title_of(self._subject, operator, int(operator.rows[0])),
+            "title": self._title(operator),
+            "source": self._source(operator),
             "exact": self._exact(operator),
             "module": self._module(operator),
             **self._strip(operator, change.time.before if change else None),
@@ -371,6 +388,110 @@ class _Writer:
             return found
         return found | median | {"note": f"{found['text']} {found['note']}"}
 
+    def together(self, operators: Sequence[Operator]) -> str:
+        """What operators take in an execution, and their share of it, as far as it is known."""
+        parts = []
+        time, _ = self._sums(operators)
+        shares = [operator.share for operator in operators if operator.share is not None]
+        if time is not None:
+            parts.append(time[0])
+        if operators and len(shares) == len(operators):
+            parts.append(f"{percent(sum(shares))} of the execution")
+        return ", ".join(parts)
+
+    def _sums(self, operators: Sequence[Operator]) -> tuple[tuple[str, float] | None, float | None]:
+        """What operators take in an execution, as text and as a number, and their change."""
+        times = [
+            (op, op.times.p50 * len(op.rows) / self._counts[op.block])
+            for op in operators
+            if op.times
+        ]
+        timed = {op.ns is not None for op, _ in times}
+        if len(times) < len(operators) or len(timed) != 1:
+            return None, None
+        now = sum(time for _, time in times)
+        changes = [(self._numbers.change_of(op), time) for op, time in times]
+        before = [
+            time / change.time.ratio if change and change.time.ratio else None
+            for change, time in changes
+        ]
+        known = [time for time in before if time is not None]
+        change = None if len(known) < len(before) or not sum(known) else now / sum(known) - 1
+        return (short_time(now if timed == {True} else None, now), now), change
+
+    def groups(self, operators: Sequence[Operator], limits: Limits) -> Iterator[View]:
+        """Yield operators by kind, and by module if an ETRecord has modules; the longest first."""
+        kinds: dict[str, list[Operator]] = defaultdict(list)
+        modules: dict[str, list[Operator]] = defaultdict(list)
+        for operator in operators:
+            kinds[self._kind(operator)].append(operator)
+            if self._subject.symbols is not None:
+                modules[self._module(operator)].append(operator)
+        if len(kinds) < len(operators):
+            yield self._grouped("kind", kinds, limits)
+        if set(modules) - {"", _MODEL}:
+            yield self._grouped("module", modules, limits)
+
+    def _kind(self, operator: Operator) -> str:
+        """The name of an operator without its place, such as ``conv2d``."""
+        if operator.delegate_int == -1 and operator.delegate_str is None:
+            place = operator.chain, operator.instruction
+            if operator.name == DELEGATE_CALL:
+                return brief(self._subject.backends.get(place, DELEGATE_CALL))
+            return brief(operator_title(operator.name) or NO_NAME)
+        return title_of(self._subject, operator, int(operator.rows[0])).partition(" [")[0]
+
+    def _grouped(self, by: str, groups: Mapping[str, list[Operator]], limits: Limits) -> View:
+        rows = [self._group(name, members, limits) for name, members in groups.items()]
+        rows.sort(key=lambda row: (-row["value"], row["name"]))
+        return {
+            "by": by,
+            "summary": f"By {by}: {counted(len(rows), by)}",
+            "rows": rows[: limits.rows],
+            "more": left_out(len(rows), limits.rows),
+            "compared": any(row["change"] for row in rows),
+        }
+
+    def _group(self, name: str, members: Sequence[Operator], limits: Limits) -> View:
+        time, change = self._sums(members)
+        shares = [operator.share for operator in members if operator.share is not None]
+        text, value = (UNKNOWN, 0.0) if time is None else time
+        return {
+            "name": name or "unknown",
+            "count": len(members),
+            "time": text,
+            "value": value,
+            "share": sum(shares) if len(shares) == len(members) else None,
+            "change": "" if change is None else f"{signed(100 * change)} %",
+            "change_value": change or 0,
+            "members": [
+                (self._title(operator), share_text(operator.share))
+                for operator in members[: limits.rows]
+            ],
+            "more": left_out(len(members), limits.rows),
+        }
+
+    def _title(self, operator: Operator) -> str:
+        return title_of(self._subject, operator, int(operator.rows[0]))
+
+    def _source(self, operator: Operator) -> tuple[str, str]:
+        """Where the model's code has an operator: file and line, and the line with its function.
+
+        Of several lines the innermost that is not in an installed library.
+        """
+        symbols = self._subject.symbols
+        found = symbols[int(operator.rows[0])] if symbols is not None else None
+        lines = []
+        for trace in found.stack_traces.values() if found is not None else ():
+            places = _STACK_LINE.findall(trace or "")
+            own = [place for place in places if _LIBRARY not in place[0]] or places
+            lines += own[-1:]
+        texts = dict.fromkeys(f"{PurePath(file).name}:{line}" for file, line, *_ in lines)
+        about = dict.fromkeys(
+            f"{file}:{line} in {function}: {code.strip()}" for file, line, function, code in lines
+        )
+        return brief(", ".join(texts)), "; ".join(about)
+
     def _exact(self, operator: Operator) -> str:
         """The name as logged, and all statistics with the digits that other reports show."""
         parts = [brief(operator_name(operator))]
@@ -389,7 +510,7 @@ class _Writer:
         found = symbols[int(operator.rows[0])] if symbols is not None else None
         if found is None or not found.module:
             return ""
-        return brief(found.module[-1].path)
+        return brief(found.module[-1].path or _MODEL)
 
     def _strip(self, operator: Operator, before: float | None) -> View:
         """Draw the time of every repeat, and the median ``before``; name the one that stands out.
@@ -629,8 +750,8 @@ def _difference(
     return None if found is None else found | {"beside": numbers.earlier_name}
 
 
-def run_view(run: RunDescription, index: int, limits: Limits) -> View:
-    """Return what a page shows of a run, the ``index``-th of it.
+def run_view(run: RunDescription, index: int, limits: Limits, top: int = SHOWN) -> View:
+    """Return what a page shows of a run, the ``index``-th of it, with ``top`` operators at first.
 
     Pictures and tables are None where the run has no numbers for them.
     """
@@ -644,7 +765,7 @@ def run_view(run: RunDescription, index: int, limits: Limits) -> View:
     operators = None
     if run.operators is not None and subject is not None:
         drawn = timeline["numbers"] if timeline is not None else ()
-        operators = operators_view(run.operators, subject, numbers, drawn, limits)
+        operators = operators_view(run.operators, subject, numbers, drawn, limits, top)
     tiles = [*_tiles(run, numbers)]
     counts = Counter(row.outcome for row in verdict.warned)
     texts = [counted(count, outcome) for outcome, count in counts.items()]
@@ -668,7 +789,7 @@ def run_view(run: RunDescription, index: int, limits: Limits) -> View:
         "roofline": roofline_curve(run.roofline, limits),
         "history": history_view(run, numbers, limits),
         "difference": _difference(nested, changes, numbers, limits) if nested else None,
-        "icicles": icicles(nested, without_wrappers(merged_tree(nested.tree, typical=True)), limits)
+        "icicles": icicles(nested, merged_tree(nested.tree, typical=True), limits)
         if nested
         else [],
         "memory": memory_view(nested, run.allocators, limits) if nested else None,

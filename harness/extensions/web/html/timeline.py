@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from harness.analyze.blocks import block_numbers
 from harness.analyze.call_tree import MergedNode
@@ -231,6 +232,24 @@ _COLOURS: Final = 6
 """Colours that frames have, by their names."""
 
 
+def without_wrappers(nodes: Sequence[MergedNode]) -> list[MergedNode]:
+    """Return a merged tree without wrappers; what is within one takes its place.
+
+    A wrapper that nothing was logged in stays: it is all that is known of its instruction.
+    """
+    inside = {node.parent for node in nodes}
+    kept: list[MergedNode] = []
+    place: dict[int, int] = {-1: -1}
+    for index, node in enumerate(nodes):
+        above = place[node.parent]
+        place[index] = above
+        if index not in inside or not is_wrapper(node.name):
+            place[index] = len(kept)
+            depth = kept[above].depth + 1 if above >= 0 else 0
+            kept.append(structs.replace(node, parent=above, depth=depth))
+    return kept
+
+
 def icicles(subject: Subject, nodes: Sequence[MergedNode], limits: Limits) -> list[View]:
     """Return a merged tree, one picture and list for the blocks of each name; the longest first.
 
@@ -239,6 +258,7 @@ def icicles(subject: Subject, nodes: Sequence[MergedNode], limits: Limits) -> li
         nodes: The tree of the median execution of each name.
         limits: How many frames and lines are shown.
     """
+    nodes = without_wrappers(nodes)
     found = [_icicle(subject, block, _indexed(nodes, own), limits) for block, own in _blocks(nodes)]
     return [item for item in found if item["frames"] or item["lines"]]
 

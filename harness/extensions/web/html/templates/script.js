@@ -60,6 +60,9 @@
   const holds = (element, text) => `${element.textContent} ${element.title}`.toLowerCase().includes(text.toLowerCase());
 
   // Of a long table the first rows, until the reader asks for all or looks for one.
+  const fold = (rows) => all("tbody > tr", rows)
+    .forEach((row, place) => row.classList.toggle("beyond", place >= Number(rows.dataset.top)));
+  for (const rows of all("[data-top]")) fold(rows);
   const whole = (rows) => {
     rows.classList.remove("short");
     for (const button of all(`[data-all="${rows.id}"]`)) button.hidden = true;
@@ -76,6 +79,18 @@
     const rows = all("tbody tr", table);
     filter(rows, (row) => holds(row.cells[0], target.value), target.closest(".tools").querySelector("output"));
   });
+  // Operators one by one, or in groups.
+  for (const button of all("[data-group]")) {
+    button.addEventListener("click", () => {
+      for (const other of all(`[data-group="${button.dataset.group}"]`)) {
+        other.setAttribute("aria-pressed", other === button ? "true" : "false");
+      }
+      for (const part of document.getElementById(button.dataset.group).children) {
+        part.hidden = button.dataset.by !== "operator" && part.dataset.by !== button.dataset.by;
+        if (part.tagName === "DETAILS") part.open = part.dataset.by === button.dataset.by;
+      }
+    });
+  }
   const runs = all("details.run");
   if (runs.length) {
     const text = document.getElementById("run-filter");
@@ -107,6 +122,8 @@
     const keyed = [...body.rows].map((row) => [value(row.cells[header.cellIndex]), row]);
     keyed.sort(([a], [b]) => (down ? compare(a, b) : compare(b, a)));
     body.append(...keyed.map(([, row]) => row));
+    const rows = table.closest("[data-top]");
+    if (rows) fold(rows);
   };
   const prepare = (where) => {
     for (const table of all("table.sortable:not([data-ready])", where)) {
