@@ -205,10 +205,14 @@ class DisplayUnit:
         return format(value / self.divisor, _DECIMALS[self.decimals])
 
     def brief(self, value: float) -> str:
-        """Return the same with three significant digits, or all digits before the point."""
+        """Return the same with three significant digits, or all digits before the point.
+
+        A small value has more than ``decimals`` decimals where it needs them for two digits.
+        """
         number = abs(value / self.divisor)
         needed = 2 - math.floor(math.log10(number)) if number > 0 else 0
-        return format(value / self.divisor, _DECIMALS[min(max(needed, 0), self.decimals)])
+        most = min(max(self.decimals, needed - 1), 9) if self.decimals else 0
+        return format(value / self.divisor, _DECIMALS[min(max(needed, 0), most)])
 
 
 TICKS = DisplayUnit("ticks", 1, 0)

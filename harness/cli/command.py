@@ -101,8 +101,10 @@ class OutputOptions:
             yield show
 
 
-def show_outcome(output: OutputOptions, run: EvaluatedRun) -> None:
-    """Print a finished run and the run directory that keeps it."""
+def show_outcome(
+    output: OutputOptions, run: EvaluatedRun, top: int | None = None, by: str | None = None
+) -> None:
+    """Print a finished run and the run directory that keeps it; operators as ``top, by`` say."""
     if output.json:
         from harness.report.document import run_document
 
@@ -115,8 +117,8 @@ def show_outcome(output: OutputOptions, run: EvaluatedRun) -> None:
         print_test_sets(output.console(), run, verbosity=output.verbosity)
         return
     judged = run.result is not None and run.result.verdict is not None
-    verbosity = output.verbosity
-    print_run(output.console(), describe(run), verbosity=verbosity, show_verdict=judged)
+    shown: dict[str, Any] = {"show_verdict": judged, "top": top, "by": by}
+    print_run(output.console(), describe(run), verbosity=output.verbosity, **shown)
 
 
 def write_reports(files: Sequence[Path], runs: Sequence[EvaluatedRun], top: int = 0) -> None:
@@ -318,6 +320,7 @@ READING: Final = "Trace files"
 SELECTION: Final = "Selection"
 VERDICT: Final = "What must hold"
 RESULTS: Final = "Where results go"
+VIEW: Final = "View"
 OUTPUT: Final = "Output"
 OTHER: Final = "Options"
 
@@ -541,6 +544,20 @@ def output_options(function: _F) -> _F:
             option("-q", "--quiet", count=True, help="Print less."),
             option("--no-progress", is_flag=True, help="Hide progress bars."),
         ),
+    )
+
+
+def table_options(*groups: str) -> Callable[[_F], _F]:
+    """Options for tables of operators: ``--top``, and ``--by`` one of ``groups``."""
+    return panel(
+        VIEW,
+        option(
+            "--top",
+            metavar="N",
+            type=click.IntRange(1),
+            help="Operators to list before one line for all others.  [default: 20; -v lists all]",
+        ),
+        option("--by", type=click.Choice(groups), help=f"Sum operators by {' or '.join(groups)}."),
     )
 
 

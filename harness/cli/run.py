@@ -77,6 +77,7 @@ Examples:
     command.setting_option("session"),
     command.setting_option("commit"),
 )
+@command.table_options("kind", "operator")
 @command.output_options
 def run_command(
     file: Path | None,
@@ -84,6 +85,8 @@ def run_command(
     board: str | None,
     directory: Path,
     reports: tuple[Path, ...],
+    top: int | None,
+    by: str | None,
     output: command.OutputOptions,
     **options: Any,
 ) -> int:
@@ -118,7 +121,7 @@ def run_command(
 
     with output.stages() as stages:
         run = run_model(request, stages, ended, accept)
-    command.show_outcome(output, run)
+    command.show_outcome(output, run, top, by)
     passes = run.result.trace.passes if run.result and run.result.trace else None
     if passes is not None and not output.json and output.verbosity >= 0:
         _show_passes(output, passes)

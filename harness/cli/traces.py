@@ -165,7 +165,7 @@ def _on_scale(reading: ReadOptions, source: str | None, target: str | None) -> R
 @click.command(name="decode", cls=command.PanelCommand)
 @click.argument("path", type=command.FilePath())
 @command.panel(
-    "View",
+    command.VIEW,
     command.option("--tree", is_flag=True, help="Print the call tree with total and self times."),
     command.option(
         "--memory",
@@ -173,12 +173,8 @@ def _on_scale(reading: ReadOptions, source: str | None, target: str | None) -> R
         is_flag=True,
         help="Print memory over time: each peak and the tensors live at that moment.",
     ),
-    command.option(
-        "--by",
-        type=click.Choice(["module"]),
-        help="Group times by module, each operator counted once; needs --etrecord.",
-    ),
 )
+@command.table_options("kind", "operator", "module")
 @command.panel(
     command.MODEL,
     command.option(
@@ -237,6 +233,7 @@ def decode_command(
     path: Path,
     tree: bool,
     with_memory: bool,
+    top: int | None,
     by: str | None,
     etrecord: Path | None,
     model: Path | None,
@@ -322,10 +319,10 @@ def decode_command(
             _, tables = _sections(source, model, known.methods, subject)
             described = replace(described, section_tables=tables)
             columns = traces.known_columns(known.symbols, known.arguments)
-            print_trace(console, described, detailed=detailed, columns=columns)
-    if detailed:
-        traces.print_sources(console, known.trace, known.symbols)
-    traces.print_comparisons(console, compared)
+            print_trace(console, described, detailed=detailed, columns=columns, top=top, by=by)
+    symbols = known.symbols if detailed else None
+    if compared or symbols is not None:
+        traces.module_tables().print_etrecord(console, known.trace, symbols, compared)
     print_damage(console, source.damage, detailed=detailed)
     if source.padding:
         output.print_line(f"{source.padding:,} padding bytes behind the trace")
@@ -423,6 +420,7 @@ def _memory(trace: Trace, pools: list[PlannedPool]) -> Memory:
     ),
 )
 @command.reading_options
+@command.table_options("kind", "operator")
 @command.output_options
 def compare_command(
     before: Path,
@@ -435,6 +433,8 @@ def compare_command(
     method: str,
     reports: tuple[Path, ...],
     reading: ReadOptions,
+    top: int | None,
+    by: str | None,
     output: command.OutputOptions,
 ) -> int:
     """Compare two traces or two programs, and say what changed.
@@ -476,7 +476,8 @@ def compare_command(
     if method:
         raise UsageError("--method is for two programs", hint="a run executed one method")
     sources = [reading.load(path) for path in (before, after)]
-    return _compare_times((before, after), sources, models, statistic, executions, reports, output)
+    shown = (reports, output, top, by)
+    return _compare_times((before, after), sources, models, statistic, executions, *shown)
 
 
 def _compare_times(
@@ -487,6 +488,8 @@ def _compare_times(
     executions: Executions,
     reports: Sequence[Path],
     output: command.OutputOptions,
+    top: int | None,
+    by: str | None,
 ) -> int:
     """Compare the times of two traces and show the differences; return the exit code."""
     from harness.report import compare as compared
@@ -542,6 +545,7 @@ def _compare_times(
     if output.json:
         print_document(document)
         return code
+    from harness.report.run import print_table
     from harness.report.terminal import print_damage, show_line
 
     console, detailed = output.console(), output.verbosity > 0
@@ -549,7 +553,11 @@ def _compare_times(
         show_line(console, line, style="bold red")
     if why:
         explain.print_explanations(console, [why])
-    compared.print_comparison(console, comparison, detailed=detailed)
+    if by:
+        groups = load_extension(INSPECTORS, "groups", "--by is", "inspector")
+        print_table(console, groups.change_table(comparison, by))
+    else:
+        compared.print_comparison(console, comparison, detailed=detailed, top=top)
     if accuracy:
         datasets.print_accuracy_changes(console, accuracy)
     if energy:

@@ -1,4 +1,4 @@
-"""The time of each module of a model, on the terminal and as JSON."""
+"""What an ETRecord adds on the terminal and in JSON: modules, source lines, reference outputs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.analyze.statistics import operator_statistics
 from harness.analyze.ticks import durations, event_nanoseconds, unknown_durations
 from harness.errors import UsageError
 from harness.formatting import DisplayUnit, printable, time_unit
 from harness.inspector.symbols import module_times
 from harness.records.symbols import EventSymbols, ModuleTime
-from harness.records.trace import Trace
-from harness.report.terminal import show_table
-from harness.report.traces import ModuleDocument
+from harness.records.trace import Trace, is_wrapper
+from harness.report.terminal import show_line, show_table
+from harness.report.traces import ModuleDocument, OutputDocument
+from harness.report.words import with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _Known = Sequence[EventSymbols | None] | None
+
+_UNITS = {"snr": "snr [dB]"}
 
 
 def module_documents(trace: Trace, symbols: _Known) -> list[ModuleDocument]:
@@ -111,3 +115,42 @@ def _nanoseconds(trace: Trace) -> np.ndarray:
             hint="`etharness check` says what may be wrong with the clock",
         )
     return event_nanoseconds(trace, durations(trace))
+
+
+def print_etrecord(
+    console: Console, trace: Trace, symbols: _Known, comparisons: Sequence[OutputDocument]
+) -> None:
+    """Print the Python source lines of operators, then outputs compared with their references."""
+    if symbols is not None:
+        _print_sources(console, trace, symbols)
+    if comparisons:
+        _print_comparisons(console, comparisons)
+
+
+def _print_sources(console: Console, trace: Trace, symbols: Sequence[EventSymbols | None]) -> None:
+    """Print the Python source lines of operators, in log order."""
+    for operator in operator_statistics(trace):
+        found = symbols[int(operator.rows[0])]
+        if found is None or is_wrapper(operator.name):
+            continue
+        for node, stack in found.stack_traces.items():
+            name = f"{with_delegate(operator)} (instruction {operator.instruction})"
+            show_line(console, f"{name}: {node}", style="bold")
+            for line in (stack or "no stack trace").splitlines():
+                show_line(console, f"  {line}")
+    show_line(console)
+
+
+def _print_comparisons(console: Console, comparisons: Sequence[OutputDocument]) -> None:
+    """Print comparisons of outputs with their references."""
+    names = [*comparisons[0].metrics]
+    rows = [
+        [str(item.run), str(item.output), *(_number(item.metrics[name]) for name in names)]
+        for item in comparisons
+    ]
+    headers = ["run", "output", *(_UNITS.get(name, name) for name in names)]
+    show_table(console, headers, rows, title="Outputs", numbers=range(len(headers)))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"

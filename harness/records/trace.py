@@ -371,13 +371,17 @@ class Kind(IntEnum):
 OPERATOR_CALL = "OPERATOR_CALL"
 """ExecuTorch's name of the scope around each kernel."""
 
-DELEGATE_CALL = "DELEGATE_CALL"
-"""ExecuTorch's name of the scope around a delegate call."""
-
 
 def is_wrapper(name: str) -> bool:
-    """Whether events of a name only repeat the time of the kernel within them."""
+    """Whether events of this name repeat the time of the kernel within them.
+
+    Tables, timelines and comparisons leave them out, and show the kernel in their place.
+    """
     return name == OPERATOR_CALL
+
+
+DELEGATE_CALL = "DELEGATE_CALL"
+"""ExecuTorch's name of the scope around a delegate call."""
 
 
 EXECUTION = "Method::execute"

@@ -30,9 +30,10 @@ from harness.records.energy import EnergyChange
 from harness.records.explanation import Explanation
 from harness.records.measurement import NEITHER_RECORDED
 from harness.records.result import encode
-from harness.records.trace import Damage, Losses, Trace
+from harness.records.trace import EXECUTION, Damage, Losses, Trace, is_wrapper
+from harness.report.run import TOP
 from harness.report.terminal import show_line, show_table
-from harness.report.words import counted, event_title, with_delegate
+from harness.report.words import counted, event_title, more_text, with_delegate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,26 +139,35 @@ def comparison_warnings(
     return [*map(printable, found)]
 
 
-def print_comparison(console: Console, comparison: Comparison, *, detailed: bool = False) -> None:
-    """Print the changes from the first trace to the second, largest first.
+def print_comparison(
+    console: Console, comparison: Comparison, *, detailed: bool = False, top: int | None = None
+) -> None:
+    """Print the changes from the first trace to the second: executions, then the largest first.
 
     Args:
         console: The console.
         comparison: Their differences.
-        detailed: Also show operators and allocators that did not change.
+        detailed: Also show operators and allocators that did not change, and scopes that only wrap
+            a kernel.
+        top: Rows of a table before one that stands for all others; None for ``TOP``.
     """
-    changed = [c for c in comparison.operators if detailed or _differs(c.time, c.per_run)]
-    same = len(comparison.operators) - len(changed)
+    most = None if detailed else top or TOP
+    kept, appeared, vanished = (
+        [one for one in changes if detailed or not is_wrapper(one.name)]
+        for changes in (comparison.operators, comparison.appeared, comparison.vanished)
+    )
+    changed = [c for c in kept if detailed or _differs(c.time, c.per_run)]
     if changed:
         of = "" if comparison.executions == "all" else f" of {comparison.executions} runs"
         title = f"Operators by {comparison.statistic}{of}"
-        _print_times(console, title, changed, detailed=detailed)
-    if same:
-        show_line(console, f"the same: {same} of {len(comparison.operators)} operators")
+        changed.sort(key=lambda one: one.name != EXECUTION)
+        _print_times(console, title, changed, most, detailed=detailed)
+    if same := len(kept) - len(changed):
+        show_line(console, f"the same: {same} of {len(kept)} operators")
         show_line(console)
-    _print_counters(console, comparison.operators, detailed=detailed)
-    _print_one_sided(console, "Appeared", comparison.appeared)
-    _print_one_sided(console, "Vanished", comparison.vanished)
+    _print_counters(console, kept, detailed=detailed)
+    _print_one_sided(console, "Appeared", appeared, most)
+    _print_one_sided(console, "Vanished", vanished, most)
     _print_allocators(console, comparison.allocators, detailed=detailed)
 
 
@@ -166,14 +176,18 @@ def _differs(*changes: Change) -> bool:
 
 
 def _print_times(
-    console: Console, title: str, changes: Sequence[OperatorChange], *, detailed: bool
+    console: Console,
+    title: str,
+    changes: Sequence[OperatorChange],
+    most: int | None,
+    *,
+    detailed: bool,
 ) -> None:
     """Print times by short names and with three digits; whole names and all digits if detailed."""
     unit, brief = _unit(changes), not detailed
-    headers = [f"before [{unit.name}]", f"after [{unit.name}]", "ratio"]
-    headers += [f"difference [{unit.name}]", "per run"]
+    title += f" in {unit.name}"
     judged = any(change.judgement for change in changes)
-    headers += ["verdict"] * judged
+    headers = ["before", "after", "ratio", "difference", *["verdict"] * judged, "per run"]
     rows = [
         [
             *name,
@@ -181,14 +195,25 @@ def _print_times(
             _time(change.time.after, change, unit, brief=brief),
             "" if change.time.ratio is None else f"{change.time.ratio:.3f}",
             _signed(_time(change.time.difference, change, unit, brief=brief)),
-            _counts(change.per_run),
             *[_verdict(change)] * judged,
+            _counts(change.per_run),
         ]
         for name, change in zip(_names(changes, detailed=detailed), changes, strict=True)
     ]
     headers = ["event", *["instruction"] * detailed, *headers]
-    numbers = range(1, len(headers) - judged)
-    show_table(console, headers, rows, title=title, numbers=numbers)
+    numbers = [n for n, header in enumerate(headers) if n and header != "verdict"]
+    # What is the same in all rows is said once, in the title.
+    while brief and headers[-1] in ("per run", "verdict") and len({row[-1] for row in rows}) == 1:
+        title += f"; {headers.pop()}: {rows[0][-1]}"
+        rows = [row[:-1] for row in rows]
+    show_table(console, headers, _first(rows, most), title=title, numbers=numbers)
+
+
+def _first(rows: list[list[str]], most: int | None) -> list[list[str]]:
+    """Return the first rows, and one that stands for the others."""
+    if most is None or len(rows) <= most:
+        return rows
+    return [*rows[:most], [more_text(len(rows) - most, most), *[""] * (len(rows[0]) - 1)]]
 
 
 def _verdict(change: OperatorChange) -> str:
@@ -238,7 +263,9 @@ def _print_counters(console: Console, changes: Sequence[OperatorChange], *, deta
         show_line(console)
 
 
-def _print_one_sided(console: Console, title: str, changes: Sequence[OperatorChange]) -> None:
+def _print_one_sided(
+    console: Console, title: str, changes: Sequence[OperatorChange], most: int | None
+) -> None:
     if not changes:
         return
     unit = _unit(changes)
@@ -249,7 +276,7 @@ def _print_one_sided(console: Console, title: str, changes: Sequence[OperatorCha
         count = change.per_run.after if new else change.per_run.before
         rows.append([*name, _time(time, change, unit, brief=True), _number(count)])
     headers = ["event", f"time [{unit.name}]", "per run"]
-    show_table(console, headers, rows, title=title, numbers=(1, 2))
+    show_table(console, headers, _first(rows, most), title=title, numbers=(1, 2))
 
 
 def _print_allocators(

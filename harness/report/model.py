@@ -30,7 +30,7 @@ from harness.report.delegates import delegate_table
 from harness.report.description import describe_sections
 from harness.report.run import print_table
 from harness.report.terminal import print_header, show_line, show_table
-from harness.report.words import percent
+from harness.report.words import few, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -340,7 +340,7 @@ def _missing(boards: Sequence[Fit]) -> list[str]:
             lacking.setdefault(refusal, []).append(board.board)
     lines = []
     for refusal, names in lacking.items():
-        lines.append(f"{refusal.reason}: {', '.join(names)}")
+        lines.append(f"{refusal.reason}: {few(names)}")
         lines += [f"  try: {refusal.remedy}"] if refusal.remedy else []
     return lines
 

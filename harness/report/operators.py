@@ -434,11 +434,9 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
     repeats, or if the runtime logs it around all instructions or around loading. Most, because a
     counter that wraps unnoticed can place a stranger within one repeat. A delegate's call is a
     scope if the delegate logged anything, so that no time is listed twice as an operator's.
-    Without ``unit``, the largest time selects it.
+    Without ``unit``, the longest median of an operator selects it.
     """
     found = subject.operators
-    known = [op.ns.max for op in found if op.ns is not None]
-    unit = unit or (time_unit(known) if known else TICKS)
     # Rows with a profile event directly within them; none without a call tree.
     around = np.zeros(len(subject.trace), np.bool_)
     with suppress(FormatError):
@@ -462,6 +460,11 @@ def describe_operators(subject: Subject, unit: DisplayUnit | None = None) -> Ope
     for items in (operators, scopes, loading):
         # One preempted execution makes the sum long, but not the median times the calls.
         items.sort(key=lambda op: op.times.p50 * op.times.count if op.times else 0.0, reverse=True)
+    known = [op.ns.p50 for op in operators if op.ns is not None]
+    known = known or [op.ns.p50 for op in found if op.ns is not None]
+    # The scopes around them decide only between ns and us: what matters are the operators.
+    around_us = [min(op.ns.p50, 1e6) for op in scopes if op.ns is not None]
+    unit = unit or (time_unit([*known, *around_us]) if known else TICKS)
     return OperatorListing(
         operators=tuple(operators),
         scopes=tuple(scopes),

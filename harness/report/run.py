@@ -13,6 +13,7 @@ import msgspec
 
 from harness.analyze.statistics import Operator
 from harness.formatting import counted, printable
+from harness.plugins import INSPECTORS, load_extension
 from harness.records.result import encode
 from harness.records.verdict import OUTPUTS, Check, Code, Severity
 from harness.report.changes import change_table, executions_of
@@ -23,15 +24,16 @@ from harness.report.description import (
     VerdictDescription,
     describe,
 )
-from harness.report.operators import (
-    OperatorListing,
-    instruction_text,
-    operator_name,
-    operator_time,
-    share_text,
-)
+from harness.report.operators import OperatorListing, instruction_text, operator_name, share_text
 from harness.report.terminal import print_header, show_line, show_table, sparkline
-from harness.report.words import OUTCOME_WORDS, ReportTable, event_title, one_time, with_unit
+from harness.report.words import (
+    OUTCOME_WORDS,
+    ReportTable,
+    event_title,
+    more_text,
+    one_time,
+    with_unit,
+)
 from harness.runs.source import EvaluatedRun
 
 if TYPE_CHECKING:
@@ -86,6 +88,12 @@ _USUAL = frozenset({"model", "arena", "trace", "stack", "link"})
 _SENT = ("frames", "requests")
 """Units of losses of the line, which are worth its fact if there are any."""
 
+TOP: Final = 20
+"""Operators listed by default."""
+
+_ALIKE: Final = 0.01
+"""Largest difference of times that count as the same, as a share of the median."""
+
 _MOST_BARS = 10
 """Bars of a sparkline; each is the longest of several executions if there are more."""
 
@@ -94,7 +102,13 @@ _MOST_CHECKS = 20
 
 
 def print_run(
-    console: Console, run: RunDescription, *, verbosity: int = 0, show_verdict: bool = True
+    console: Console,
+    run: RunDescription,
+    *,
+    verbosity: int = 0,
+    show_verdict: bool = True,
+    top: int | None = None,
+    by: str | None = None,
 ) -> None:
     """Print a run, the verdict last.
 
@@ -103,6 +117,8 @@ def print_run(
         run: What to print.
         verbosity: Negative for the verdict alone; positive to list every event and every check.
         show_verdict: Print the verdict.
+        top: Operators to list, as for ``print_operators``.
+        by: What to sum operators by, likewise.
     """
     if verbosity >= 0:
         # What ran where in a line, and below it the facts that are not always alike.
@@ -115,7 +131,7 @@ def print_run(
             usual = _USUAL - {"link"} if sent_again else _USUAL
             shown = {label: text for label, text in shown.items() if label not in usual}
         print_header(console, shown)
-        print_trace(console, run, detailed=verbosity > 0)
+        print_trace(console, run, detailed=verbosity > 0, top=top, by=by)
         if run.changes is not None:
             show_line(console)
             print_changes(console, run, detailed=verbosity > 0)
@@ -129,6 +145,8 @@ def print_trace(
     *,
     detailed: bool = False,
     columns: Sequence[Column] = (),
+    top: int | None = None,
+    by: str | None = None,
 ) -> None:
     """Print what was measured: operators, allocators, clocks, losses.
 
@@ -137,12 +155,14 @@ def print_trace(
         run: What to print.
         detailed: List all events in the order of the log, and groups of identical runs.
         columns: Further columns of operators.
+        top: Operators to list, as for ``print_operators``.
+        by: What to sum operators by, likewise.
     """
     if run.operators is None:
         show_line(console, "no profile events")
         show_line(console)
     else:
-        print_operators(console, run.operators, detailed=detailed, columns=columns)
+        print_operators(console, run.operators, detailed=detailed, columns=columns, top=top, by=by)
     if run.counters is not None:
         for table in run.counters.tables():
             print_table(console, table)
@@ -169,27 +189,39 @@ def print_operators(
     *,
     detailed: bool = False,
     columns: Sequence[Column] = (),
+    top: int | None = None,
+    by: str | None = None,
 ) -> None:
-    """Print operators and scopes, or everything in the order of the log if ``detailed``, with whole
+    """Print scopes and operators, or everything in the order of the log if ``detailed``, with whole
     names and all digits.
 
     The share is of the wall time of executions, or of loading (``WallTimes``); scopes nest, so
-    their shares do not add up to 100 %. If there are cold runs and warm ones, a column has the
-    average of the cold one. If durations are unknown, a column counts them; no other number
-    includes them.
+    their shares do not add up to 100 %. If durations are unknown, a column counts them; no other
+    number includes them.
+
+    Args:
+        console: Where to print.
+        table: What to print.
+        detailed: Print everything; then ``top`` and ``by`` have no effect.
+        columns: Further columns.
+        top: Rows of a table before one that stands for all others; None for ``TOP``.
+        by: Sum operators: by ``kind`` or by ``operator``.
     """
     parts: list[tuple[str, str, Sequence[Operator]]]
     if detailed:
         inside = [row for row in table.logged if not row.loading]
         parts = [("event", "Events", inside)]
     else:
-        parts = [("operator", "Operators", table.operators), ("scope", "Scopes", table.scopes)]
+        parts = [("scope", "Scopes", table.scopes), ("operator", "Operators", table.operators)]
     parts.append(("event", "Loading and setup", table.loading))
     for what, title, rows in parts:
         if rows and detailed:
             _print_exact_rows(console, table, title, rows, columns)
+        elif rows and by and what == "operator":
+            groups: Any = load_extension(INSPECTORS, "groups", "--by is", "inspector")
+            print_table(console, groups.group_table(table, by))
         elif rows:
-            _print_rows(console, table, what, title, rows, columns)
+            _print_rows(console, table, what, title, rows, columns, top or TOP)
     if table.others:
         show_line(console, f"and {counted(table.others, 'faster operator')}; -v lists all")
         show_line(console)
@@ -202,29 +234,38 @@ def _print_rows(
     title: str,
     rows: Sequence[Operator],
     columns: Sequence[Column],
+    top: int,
 ) -> None:
     """Print rows by their titles, with three digits, what matters most on the left.
 
-    Where nothing was repeated, the median is the only time, so it stands alone.
+    Where nothing was repeated or all repeats are alike, the median is the only time. A number of
+    calls that all rows have is in the title.
     """
-    unit, repeated = table.unit.name, any(len(row.rows) > 1 for row in rows)
-    several = len({row.block for row in rows}) > 1
+    rows, rest = rows[:top], rows[top:]
+    repeated, several = any(len(row.rows) > 1 for row in rows), len({row.block for row in rows}) > 1
     blocks = [("block", [printable(row.block) for row in rows])] if several else []
-    numbers = [
-        (f"{name} [{unit}]", _brief(table, rows, name)) for name in ("p50", *("p90",) * repeated)
-    ]
+    ticks = [1.0 if row.ns is None else 1e9 / float(row.clock.hz or 1e9) for row in rows]
+    alike = all(
+        row.times is None or row.times.max - row.times.min <= max(tick, _ALIKE * row.times.p50)
+        for row, tick in zip(rows, ticks, strict=True)
+    )
+    names = ("p50",) if alike else ("p50", "p90", "max")
+    numbers = [(name if repeated else "time", _brief(table, rows, name)) for name in names]
     numbers.append(("share [%]", [share_text(row.share) for row in rows]))
     if table.unknown:
         numbers.append(("unknown", [f"{row.unknown:,}" for row in rows]))
-    texts = [(header, [cell(row) for row in rows]) for header, cell in columns]
-    further: list[tuple[str, list[str]]] = []
-    if repeated:
+    calls = [f"{len(row.rows):,}" for row in rows]
+    title += f" in {table.unit.name}, longest first" if rows[1:] else f" in {table.unit.name}"
+    if len({*calls}) > 1:
+        numbers.append(("calls", calls))
+    elif repeated:
+        title += f", {calls[0]} calls{' each' if rows[1:] else ''}"
+    title += ", alike within 1 % or a tick" if repeated and alike else ""
+    texts_of_rows = [(header, [cell(row) for row in rows]) for header, cell in columns]
+    if not alike:
         longest = [table.longest(row, _MOST_BARS) if len(row.rows) > 1 else [] for row in rows]
         bars = [sparkline(console, values) if values else "" for values in longest]
-        texts.append(("executions", bars))
-        further.append(("count", [f"{len(row.rows):,}" for row in rows]))
-    names = ("min", "max", "avg", *("cold",) * table.cold) if repeated else ()
-    further += [(f"{name} [{unit}]", _brief(table, rows, name)) for name in names]
+        texts_of_rows.append(("executions", bars))
     titles = [event_title(row) for row in rows]
     counts = Counter((row.block, title) for row, title in zip(rows, titles, strict=True))
     # The whole name where a short one would stand for several rows.
@@ -234,25 +275,24 @@ def _print_rows(
         else " ".join([operator_name(row), *(f"#{row.instruction}",) * (row.chain != -1)])
         for row, title in zip(rows, titles, strict=True)
     ]
-    first = [(what, titles), *blocks]
-    found = [*first, *numbers, *texts, *further]
-    of_numbers = [n for n, column in enumerate(found) if column in numbers or column in further]
-    headers = [header for header, _ in found]
-    cells = [*zip(*(column for _, column in found), strict=True)]
-    show_table(console, headers, cells, title=title, numbers=of_numbers)
+    found = [(what, titles), *blocks, *numbers, *texts_of_rows]
+    if rest:
+        cells = {what: more_text(len(rest), len(rows))}
+        known = [row.share for row in rest if row.share is not None]
+        cells["share [%]"] = share_text(sum(known) if len(known) == len(rest) else None)
+        found = [(header, [*column, cells.get(header, "")]) for header, column in found]
+    of_numbers = [n for n, column in enumerate(found) if column[0] in dict(numbers)]
+    lines = [*zip(*(column for _, column in found), strict=True)]
+    show_table(console, [*dict(found)], lines, title=title, numbers=of_numbers)
 
 
 def _brief(table: OperatorListing, rows: Sequence[Operator], name: str) -> list[str]:
     """Return one statistic of each row with three significant digits."""
-    texts = []
-    for row in rows:
-        value = operator_time(row, name)
-        if value is None or row.ns is None:
-            # Ticks of a clock without a rate are whole numbers already, with their own unit.
-            texts.append(table.text(row, name))
-        else:
-            texts.append(table.unit.brief(value))
-    return texts
+    # Ticks of a clock without a rate are whole numbers already, with their own unit.
+    return [
+        table.unit.brief(getattr(row.ns, name)) if row.ns is not None else table.text(row, name)
+        for row in rows
+    ]
 
 
 def _print_exact_rows(

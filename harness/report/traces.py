@@ -34,13 +34,13 @@ from harness.plugins import INSPECTORS, load_extension
 from harness.records.result import ClockQuality, encode
 from harness.records.trace import (
     NO_CLOCK,
-    OPERATOR_CALL,
     Damage,
     Kind,
     Losses,
     Signature,
     Trace,
     by_block,
+    is_wrapper,
 )
 from harness.report.description import (
     ClockQualityDocument,
@@ -208,10 +208,10 @@ _DEEPEST = 20
 def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> None:
     """Print the call tree of ``trace``, one table per name of blocks, then what is missing.
 
-    Nodes are in log order. The share is that of all reports (``WallTimes``): the part of the wall
-    time that the node, with what is within it, takes in the median over executions. Each hardware
-    counter that was recorded has a column with the sum of its counts, and one with the node's own
-    part.
+    Nodes are in log order, without scopes that wrap a kernel unless ``detailed``. The share is
+    that of all reports (``WallTimes``): the part of the wall time that the node, with what is
+    within it, takes in the median over executions. Each hardware counter that was recorded has a
+    column with the sum of its counts, and one with the node's own part.
 
     Args:
         console: Where to.
@@ -219,7 +219,7 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
         detailed: Print whole names and all digits, and list the events that may belong elsewhere.
     """
     tree = call_tree(trace)
-    nodes = by_block(merged_tree(tree))
+    nodes = by_block(merged_tree(tree) if detailed else without_wrappers(merged_tree(tree)))
     for block in dict.fromkeys(item.name for item in trace.blocks):
         if block in nodes:
             _print_nodes(console, block, nodes[block], detailed=detailed)
@@ -233,6 +233,29 @@ def print_tree(console: Console, trace: Trace, *, detailed: bool = False) -> Non
         for note in contexts(trace).notes:
             show_line(console, printable(note))
     print_losses(console, trace_losses(trace))
+
+
+def without_wrappers(nodes: Sequence[MergedNode]) -> list[MergedNode]:
+    """Return a merged tree in which what is within a wrapper takes its place.
+
+    The time that a wrapper took itself is that of the node around it. A wrapper that nothing was
+    logged in stays: it is all that is known of its instruction.
+    """
+    inside = {node.parent for node in nodes}
+    kept: list[MergedNode] = []
+    place: dict[int, int] = {-1: -1}
+    for index, node in enumerate(nodes):
+        above = place[index] = place[node.parent]
+        outer = kept[above] if above >= 0 else None
+        if index not in inside or not is_wrapper(node.name):
+            place[index], depth = len(kept), outer.depth + 1 if outer else 0
+            kept.append(msgspec.structs.replace(node, parent=above, depth=depth))
+        elif outer is not None:
+            own, more = outer.own_ns, node.own_ns
+            own = None if own is None or more is None else own + more
+            ticks = outer.own_ticks + node.own_ticks
+            kept[above] = msgspec.structs.replace(outer, own_ticks=ticks, own_ns=own)
+    return kept
 
 
 def _print_nodes(console: Console, block: str, nodes: list[MergedNode], *, detailed: bool) -> None:
@@ -580,9 +603,6 @@ class OutputDocument(msgspec.Struct, frozen=True):
     metrics: dict[str, float | None]
 
 
-_UNITS = {"snr": "snr [dB]"}
-
-
 def origin_document(operator: Operator, symbols: _Known) -> OriginDocument | None:
     """Return the origin of an operator in the ETRecord."""
     found = None if symbols is None else symbols[int(operator.rows[0])]
@@ -620,39 +640,6 @@ def known_columns(symbols: _Known, arguments: _Given) -> list[Column]:
     if arguments is not None:
         columns.append(("inputs", _of(arguments, lambda found: ", ".join(_texts(found.inputs)))))
     return columns
-
-
-def print_sources(console: Console, trace: Trace, symbols: _Known) -> None:
-    """Print the Python source lines of operators, in log order."""
-    if symbols is None:
-        return
-    for operator in operator_statistics(trace):
-        found = symbols[int(operator.rows[0])]
-        if found is None or operator.name == OPERATOR_CALL:
-            continue
-        for node, stack in found.stack_traces.items():
-            name = f"{with_delegate(operator)} (instruction {operator.instruction})"
-            show_line(console, f"{name}: {node}", style="bold")
-            for line in (stack or "no stack trace").splitlines():
-                show_line(console, f"  {line}")
-    show_line(console)
-
-
-def print_comparisons(console: Console, comparisons: Sequence[OutputDocument]) -> None:
-    """Print comparisons of outputs with their references, if any."""
-    if not comparisons:
-        return
-    names = [*comparisons[0].metrics]
-    rows = [
-        [str(item.run), str(item.output), *(_number(item.metrics[name]) for name in names)]
-        for item in comparisons
-    ]
-    headers = ["run", "output", *(_UNITS.get(name, name) for name in names)]
-    show_table(console, headers, rows, title="Outputs", numbers=range(len(headers)))
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
 
 
 def _of(known: Sequence[object | None], text: Callable[..., str]) -> Callable[[Operator], str]:

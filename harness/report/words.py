@@ -254,6 +254,18 @@ def short_size(size: float) -> str:
     )
 
 
+def few(names: Sequence[str], most: int = 3) -> str:
+    """Return names in a list, the first and a count if there are many."""
+    if len(names) <= most + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most:,} more"
+
+
+def more_text(others: int, shown: int) -> str:
+    """What stands for the rows that are not shown, and how to see them."""
+    return f"... {others:,} more (--top {shown + others})"
+
+
 def with_delegate(event: Signature | Metric) -> str:
     """The event's name and its delegate id, or ``NO_NAME``; not safe to print."""
     delegate = event.delegate_str if event.delegate_str is not None else event.delegate_int

@@ -34,7 +34,7 @@ from harness import (
     measure,
     render_report,
 )
-from harness.formatting import TICKS, printable, time_unit
+from harness.formatting import TICKS, printable
 from harness.report.changes import change_cells
 from harness.report.description import describe
 from harness.report.operators import operator_name, share_text
@@ -145,7 +145,7 @@ def _comparisons(draw: st.DrawFn, subject: Subject) -> HistoryComparison:
 
 def on_terminal(run: EvaluatedRun) -> Shown:
     out = io.StringIO()
-    print_run(Console(file=out, width=10_000), describe(run))
+    print_run(Console(file=out, width=10_000), describe(run), top=1_000)
     lines = out.getvalue().splitlines()
     return Shown(
         verdict=lines[-1],
@@ -156,7 +156,7 @@ def on_terminal(run: EvaluatedRun) -> Shown:
 
 def _below(lines: list[str], title: str) -> list[str]:
     """The rows of the table with this title, without its header."""
-    first = lines.index(title) + 2 if title in lines else 0
+    first = next((n + 2 for n, line in enumerate(lines) if line.startswith(f"{title} in ")), 0)
     return lines[first : lines.index("", first)] if first else []
 
 
@@ -245,9 +245,8 @@ def in_junit(run: EvaluatedRun) -> Shown:
 
 def in_json(run: EvaluatedRun) -> Shown:
     [found] = json.loads(render_report("report.json", [run]))["runs"]
-    listed = found["operators"] + found["scopes"] + found["loading"]
-    ns = [op["max"] for op in listed if op["unit"] == "ns"]
-    unit = time_unit([value for value in ns if value is not None])
+    table = describe(run).operators
+    unit = TICKS if table is None else table.unit
 
     def cells(op: dict[str, Any]) -> tuple[str, ...]:
         """The texts of exact values."""

@@ -149,7 +149,7 @@ def test_loading_and_executions_stand_in_tables_of_their_own(
         lines = etharness(
             "decode", written(tmp_path, offloaded(reported=False)), *more
         ).out.splitlines()
-        begin = lines.index("Loading and setup")
+        begin = next(n for n, line in enumerate(lines) if line.startswith("Loading and setup"))
         assert all("Method::init" not in line for line in lines[:begin])
         assert all("Method::execute" not in line for line in lines[begin:])
     assert "Method::init" not in render_report("report.md", [judged(trace)]).decode()

@@ -32,6 +32,7 @@ RUN = {
         *("--repeat", "--detect", "--look-again", "--repeat-time", "--baseline-model"),
     ],
     "Where results go": ["--output", "--report", "--history", "--session", "--commit"],
+    "View": ["--top", "--by"],
     "Output": [
         *("--json", "--verbose", "--quiet", "--no-progress", "--help"),
     ],

@@ -116,9 +116,9 @@ def test_time_scales_are_chosen(etharness: Command) -> None:
     default = decoded(etharness)["operators"][0]
     micro = decoded(etharness, "--source-time-scale", "us")["operators"][0]
     assert micro["ns"]["total"] == 1000 * default["ns"]["total"]
-    assert "avg [ms]" in etharness("decode", TRACE, "--target-time-scale", "ms").out
+    assert "Operators in ms" in etharness("decode", TRACE, "--target-time-scale", "ms").out
     cycles = ["--source-time-scale", "cycles", "--target-time-scale", "cycles"]
-    assert "avg [ticks]" in etharness("decode", TRACE, *cycles).out
+    assert "Operators in ticks" in etharness("decode", TRACE, *cycles).out
 
 
 def test_the_inspectors_table_is_written(
@@ -152,7 +152,10 @@ def test_of_very_many_operators_the_largest_are_listed(etharness: Command, tmp_p
     events = [EventSpec("op", 0, 100 + n, 0, n) for n in range(MANY)]
     path = tmp_path / "trace.etdp"
     path.write_bytes(write_ed00(trace_of(RunSpec(events))))
-    result = etharness("decode", path)
+    few = etharness("decode", path, "--top", "3").out.splitlines()
+    assert [line.split()[0] for line in few[2:6]] == ["op", "op", "op", "..."]
+    assert few[5].startswith("... 9,997 more (--top 10000)")
+    result = etharness("decode", path, "--top", "10000")
     listed = [line.split()[1][1:] for line in result.out.splitlines() if line.startswith("op ")]
     assert listed == [str(n) for n in reversed(range(MANY - 10_000, MANY))]
     assert "and 7 faster operators; -v lists all" in result.out.splitlines()

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -39,7 +40,6 @@ from tests.support.logs import CompactLog
 from tests.support.reported import FINISHED, held, unmet
 
 SYSTICK = ClockDomain("systick", Fraction(25_000_000), 32)
-SCOPE_HEADERS = ["scope", "p50", "p90", "share", "executions", "count", "min", "max", "avg", "cold"]
 LONG = "native_call_" + "very_long_operator_name_" * 8 + "end.out"
 
 
@@ -77,7 +77,8 @@ def test_piped_output_is_plain_and_uncut() -> None:
     lines = text.splitlines()
     assert lines[0].endswith("native")
     header = next(line for line in lines if line.startswith("operator "))
-    assert "p50 [us]" in header
+    assert header.split() == ["operator", "time", "share", "[%]"]
+    assert "Operators in us, longest first" in lines
     execute = next(line for line in lines if line.startswith("Method::execute"))
     assert execute.split() == ["Method::execute", "40.0", "100.0"]
     assert "losses: none" in text
@@ -164,7 +165,11 @@ def test_bars_show_outliers_and_keep_small_steps_small(
     file.flush()
     lines = data.getvalue().decode(encoding).splitlines()
     [row] = [line.split() for line in lines if line.startswith("a #0")]
-    assert row[5] == shown
+    header = next(line for line in lines if line.startswith("operator "))
+    varies = max(lengths) - min(lengths) > 1  # a tick
+    assert ("executions" in header) == varies, "no bars where all are equal"
+    if "executions" in header:
+        assert row[-1] == shown
 
 
 def test_operators_show_the_longest_execution_of_each_part_of_the_run() -> None:
@@ -178,15 +183,67 @@ def test_operators_show_the_longest_execution_of_each_part_of_the_run() -> None:
 
 def test_the_longest_total_comes_first_and_the_log_order_on_request() -> None:
     as_logged = ("native_call_a", LONG, "Method::execute")
-    for names, detailed in ((("very_long", "a #0", "Method::execute"), False), (as_logged, True)):
+    for names, detailed in ((("Method::execute", "very_long", "a #0"), False), (as_logged, True)):
         places = [printed(trace(), detailed=detailed).index(name) for name in names]
         assert places == sorted(places)
 
 
 def test_without_a_rate_times_are_ticks() -> None:
     text = printed(trace(clocks=[]))
-    assert "p50 [ticks]" in text
+    assert "Operators in ticks" in text
     assert "1,000" in text
+
+
+def steady_trace(*, jitter: int = 0) -> Trace:
+    log = CompactLog()
+    for number in range(4):
+        log.block("Execute")
+        for place, length in enumerate((9_000_000, 8_000, 7)):
+            start, more = 10_000_000 * place, jitter * number
+            log.profile(f"native_call_{'abc'[place]}", start, start + length + more)
+        log.profile("Method::execute", 0, 30_000_000, chain=-1)
+    return read_log(log.image(), [SYSTICK])
+
+
+def test_what_is_the_same_in_all_executions_is_said_once() -> None:
+    lines = printed(steady_trace()).splitlines()
+    alike = "alike within 1 % or a tick"
+    begin = lines.index(f"Operators in ms, longest first, 4 calls each, {alike}")
+    assert lines[begin + 1].split() == ["operator", "p50", "share", "[%]"]
+    # Small values keep two digits in the unit of large ones.
+    times = [line.split()[2] for line in lines[begin + 2 : begin + 5]]
+    assert times == ["360", "0.320", "0.00028"]
+    changing = printed(steady_trace(jitter=900_000)).splitlines()
+    header = next(line for line in changing if line.startswith("operator"))
+    assert header.split() == ["operator", "p50", "p90", "max", "share", "[%]", "executions"]
+
+
+def test_many_operators_are_summed_in_a_line_or_by_what_they_are() -> None:
+    log = CompactLog().block("Execute")
+    names = ["sigmoid.out", "addmm.out", "mul.out"]
+    for number in range(150):
+        start, name = 100 * number, names[number % 3]
+        log.profile(f"native_call_{name}", start, start + 10 + number % 3, instruction=number)
+    log.profile("Method::execute", 0, 15_000, chain=-1)
+    run = describe(EvaluatedRun("out", Subject(read_log(log.image(), [SYSTICK])), Verdict(())))
+
+    def shown(**options: Any) -> list[str]:
+        out = io.StringIO()
+        print_run(Console(file=out, width=80), run, show_verdict=False, **options)
+        lines = out.getvalue().splitlines()
+        begin = next(n for n, line in enumerate(lines) if re.match("Operators|Time by", line))
+        return lines[begin : lines.index("", begin)]
+
+    assert len(shown()) == 2 + 20 + 1
+    few = shown(top=2)
+    assert [line.split()[0] for line in few[2:4]] == ["mul", "mul"]
+    assert few[-1].split() == ["...", "148", "more", "(--top", "150)", "10.8"]
+    assert len(shown(top=150)) == 152
+    by_kind = [line.split() for line in shown(by="kind")[2:]]
+    assert [row[0] for row in by_kind] == ["elementwise", "linear", "activation"]
+    assert [row[1] for row in by_kind] == ["50"] * 3
+    assert [row[-1] for row in by_kind] == ["4.0", "3.7", "3.3"]
+    assert [line.split()[0] for line in shown(by="operator")[2:]] == ["mul", "addmm", "sigmoid"]
 
 
 def test_losses_are_stated() -> None:
@@ -264,11 +321,9 @@ def test_the_cold_run_stands_beside_the_others() -> None:
     header = next(line for line in lines if line.startswith("scope"))
     execute = next(line for line in lines if line.startswith("Method::execute"))
     loading = next(line for line in lines if line.startswith("Method::init"))
-    assert re.split(r" \[\S+\] *| +", header)[:-1] == SCOPE_HEADERS
-    assert execute.split() == [
-        *("Method::execute", "20.0", "36.0", "100.0", "█▁▃"),
-        *("3", "10.0", "40.0", "23.3", "40.0"),
-    ]
+    assert "Scopes in us, 3 calls" in lines
+    assert header.split() == ["scope", "p50", "p90", "max", "share", "[%]", "executions"]
+    assert execute.split() == ["Method::execute", "20.0", "36.0", "40.0", "100.0", "█▁▃"]
     assert loading.split() == ["Method::init", "0.200", "100.0"], "nothing was repeated"
 
 

@@ -148,9 +148,9 @@ def test_the_command_prints_the_worst_first_and_a_document(
     lines = result.out.splitlines()
     assert result.code == 0
     assert lines[0].startswith("LOSSES: the second trace")
-    begin = lines.index("Operators by p50")
-    assert lines[begin + 2].split() == ["a", "#0", "10", "30", "3.000", "+20", "1"]
-    assert lines[begin + 3].split() == ["b", "#1", "100", "90", "0.900", "-10", "1"]
+    begin = lines.index("Operators by p50 in ticks; per run: 1")
+    assert lines[begin + 2].split() == ["a", "#0", "10", "30", "3.000", "+20"]
+    assert lines[begin + 3].split() == ["b", "#1", "100", "90", "0.900", "-10"]
     assert "the same: 2 of 4 operators" in lines
     assert lines[lines.index("Vanished") + 2].split() == ["gone", "#2", "3", "1"]
     heap = next(line for line in lines if line.startswith("heap"))
@@ -166,6 +166,35 @@ def test_the_command_prints_the_worst_first_and_a_document(
     assert found["before"]["path"] == str(paths[0])
     assert found["after"]["losses"]["events"] == 2
     assert found["comparison"]["operators"][0]["time"]["ratio"] == 3
+
+
+def test_executions_come_first_and_scopes_that_wrap_a_kernel_only_on_request(
+    etharness: Callable[..., CommandResult], tmp_path: Path
+) -> None:
+    paths = tmp_path / "before.etlog", tmp_path / "after.etlog"
+    for path, ticks in zip(paths, (10, 30), strict=True):
+        written = CompactLog().block("Execute")
+        for number in range(30):
+            start = 100 * number
+            name = "add.out" if number % 2 else "addmm.out"
+            written.profile(f"native_call_{name}", start, start + ticks, instruction=number)
+            written.profile("OPERATOR_CALL", start, start + ticks + 9, instruction=number)
+        written.profile("Method::execute", 0, 3_000 + 30 * ticks, chain=-1)
+        path.write_bytes(written.image())
+    lines = etharness("compare", *paths).out.splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("Operators by p50"))
+    assert lines[begin + 2].startswith("Method::execute ")
+    assert lines[begin + 22] == "... 11 more (--top 31)"
+    assert not any("OPERATOR_CALL" in line for line in lines)
+    assert "OPERATOR_CALL" in etharness("compare", *paths, "-v").out
+    few = etharness("compare", *paths, "--top", "2").out.splitlines()
+    assert few[begin + 4] == "... 29 more (--top 31)"
+    kinds = etharness("compare", *paths, "--by", "kind").out.splitlines()
+    rows = [line.split() for line in kinds if line.startswith(("linear", "elementwise"))]
+    assert sorted(rows) == [
+        ["elementwise", "150", "450", "+300", "200.0", "%"],
+        ["linear", "150", "450", "+300", "200.0", "%"],
+    ]
 
 
 def test_the_same_trace_has_nothing_to_show(
@@ -199,7 +228,7 @@ def test_times_in_ticks_are_said_to_be_ticks(
     for path, ticks in zip(paths, (10, 25), strict=True):
         path.write_bytes(log({"a": ticks}).image())
     out = etharness("compare", *paths).out
-    assert "before [ticks]" in out
+    assert "Operators by p50 in ticks" in out
 
 
 def test_a_clock_of_unknown_rate_among_times_has_ticks(
@@ -213,5 +242,5 @@ def test_a_clock_of_unknown_rate_among_times_has_ticks(
         directory.write("trace.etlog", image)
         directory.finish(result)
     out = etharness("compare", tmp_path / "before", tmp_path / "after", "-v").out
-    assert "before [us]" in out
+    assert "Operators by p50 in us" in out
     assert "40 ticks" in out

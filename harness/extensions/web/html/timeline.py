@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from msgspec import structs
 
 from harness.analyze.blocks import block_numbers
 from harness.analyze.call_tree import MergedNode
@@ -33,6 +32,7 @@ from harness.formatting import (
     short_operator_name,
 )
 from harness.records.trace import DELEGATE_CALL, EXECUTION, Kind, Signature, by_block, is_wrapper
+from harness.report.traces import without_wrappers
 from harness.report.words import (
     NO_NAME,
     brief,
@@ -230,24 +230,6 @@ DEEPEST: Final = 24
 
 _COLOURS: Final = 6
 """Colours that frames have, by their names."""
-
-
-def without_wrappers(nodes: Sequence[MergedNode]) -> list[MergedNode]:
-    """Return a merged tree without wrappers; what is within one takes its place.
-
-    A wrapper that nothing was logged in stays: it is all that is known of its instruction.
-    """
-    inside = {node.parent for node in nodes}
-    kept: list[MergedNode] = []
-    place: dict[int, int] = {-1: -1}
-    for index, node in enumerate(nodes):
-        above = place[node.parent]
-        place[index] = above
-        if index not in inside or not is_wrapper(node.name):
-            place[index] = len(kept)
-            depth = kept[above].depth + 1 if above >= 0 else 0
-            kept.append(structs.replace(node, parent=above, depth=depth))
-    return kept
 
 
 def icicles(subject: Subject, nodes: Sequence[MergedNode], limits: Limits) -> list[View]:
