@@ -13,6 +13,7 @@ through memory that a gdbserver reads and writes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import importlib.util
 import logging
@@ -346,8 +347,9 @@ def open_serial(port: str, baud: int) -> SerialTransport:
     try:
         opened = serial.Serial(port, baud, exclusive=True)
     except (OSError, ValueError) as error:
+        missing = getattr(error, "errno", None) == errno.ENOENT
         raise PortError(
-            f"cannot open the serial port {port}: {error}",
+            f"cannot open the serial port {port}: {'no such device' if missing else error}",
             hint="check that it is plugged in, that you may use it (group dialout), and that no "
             "other program has opened it",
         ) from error

@@ -386,7 +386,8 @@ def print_losses(console: Console, losses: Sequence[Loss]) -> None:
         text = f"LOSSES: {texts['lost']}; totals are lower bounds"
         show_line(console, text, style="bold red")
     else:
-        show_line(console, "losses: none; the log is complete")
+        rest = " of what was recorded" if texts["by request"] else "; the log is complete"
+        show_line(console, f"losses: none{rest}")
 
 
 def print_changes(console: Console, run: RunDescription, *, detailed: bool = False) -> None:
@@ -402,8 +403,6 @@ def print_changes(console: Console, run: RunDescription, *, detailed: bool = Fal
         show_line(console, f"same as {changes.description}: {same:,} of {total:,} numbers")
     if changes.detectable:
         show_line(console, changes.detectable)
-    for note in changes.notes:
-        show_line(console, f"note: {note}")
     for line in run.causes:
         show_line(console, line)
 

@@ -123,7 +123,7 @@ def test_a_dry_run_prints_the_schedule_and_does_nothing(
     assert said.code == 0, said.err
     lines = [line.split() for line in said.out.splitlines()]
     assert ["native-1", "2", "native", "small_int8", "only", "2"] in lines
-    assert "2 steps on 1 unit;" in said.out
+    assert "2 runs on 1 unit;" in said.out
     assert not (tmp_path / "out").exists()
     assert etharness("nightly", plan, "--only", "x/*").code == 2
 

@@ -178,7 +178,7 @@ def _compare_unit(
     if not unit.has_baseline:
         others = unit.other_units()
         if not others:
-            notes.append(f"{unit.unit}: no baseline yet, as no earlier result has these settings")
+            notes.append(f"{unit.unit}: no baseline yet: no earlier result has these settings")
             return [], []
         other = others[0]
         notes.append(f"{unit.unit}: the baseline has no result of this unit; using {other}")

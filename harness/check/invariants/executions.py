@@ -231,7 +231,7 @@ def _differences(value: npt.NDArray[Any], reference: npt.NDArray[Any]) -> npt.ND
 def _element(output: ModelOutput, place: int) -> str:
     index = [int(number) for number in np.unravel_index(place, output.value.shape)]
     value, reference = output.value.ravel()[place], output.reference.ravel()[place]
-    return f"{index}: {value}, expected {reference}"
+    return f"{index}: {value!s}, expected {reference!s}"
 
 
 def _kind(array: npt.NDArray[Any]) -> str:

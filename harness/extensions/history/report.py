@@ -98,9 +98,9 @@ def print_entries(
     ]
     if rows:
         show_table(console, [*headers, *more], rows, title="Results")
-    show_line(
-        console, f"{counted(len(entries), 'result')}, {sum(not e.sound for e in entries):,} unsound"
-    )
+    failed = sum(not entry.sound for entry in entries)
+    text = f", {failed:,} failed or incomplete" if failed else ""
+    show_line(console, f"{counted(len(entries), 'result')}{text}")
 
 
 def _settings(entries: Sequence[StoredResult], *, detailed: bool) -> list[str]:
@@ -148,7 +148,8 @@ def print_history(
     if len(shown) > 1 and not detailed:
         shown = tuple(item for item in shown if not is_wrapper(item.metric.name))
     if not shown:
-        show_line(console, f"nothing that was measured has a name like {pattern!r}")
+        some = "" if pattern == "*" else f" has a name like {pattern!r}"
+        show_line(console, f"no measured number{some}; `etharness history list` lists all results")
         return
     first = history.results[0]
     measured = f", {first.settings}" if first.settings is not None else ""
@@ -326,5 +327,5 @@ def _result_outcome(entry: StoredResult) -> str:
     if entry.passed is None:
         return "not checked"
     if entry.passed:
-        return "pass" if entry.sound else "pass, not whole"
+        return "pass" if entry.sound else "pass, incomplete"
     return f"FAIL: {' '.join(entry.failed) or 'a check'}"

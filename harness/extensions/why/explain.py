@@ -569,7 +569,9 @@ def text_of(explanation: Explanation) -> tuple[str, ...]:
     if explanation.causes and abs(rest) >= _LEAST:
         where = ""
         if explanation.unchanged:
-            where = f", of it {difference_text(explanation.unchanged, explanation)} in operators "
+            where = (
+                f", of which {difference_text(explanation.unchanged, explanation)} in operators "
+            )
             where += "that did not change"
         lines.append(f"{difference_text(rest, explanation)}: unexplained{where}")
     for pool, (before, after) in explanation.memory.items():

@@ -87,7 +87,7 @@ def show_schedule(console: Console, steps: Sequence[NightlyStep], output: str) -
     headers = ["unit", "", "board", "model", "variant", "repeat"]
     show_table(console, headers, rows, title="Schedule", numbers=(1, 5))
     units = len(places)
-    what = f"{counted(len(steps), 'step')} on {counted(units, 'unit')}"
+    what = f"{counted(len(steps), 'run')} on {counted(units, 'unit')}"
     show_line(console, f"{what}; nights are kept in {output}")
 
 

@@ -871,5 +871,5 @@ def _summarize(comparison: HistoryComparison, worse: Sequence[Changed]) -> str:
     found += [f"{counts[kind]:,} {name}" for kind, name in names.items() if counts[kind]]
     undecided = sum(any(step.undecided for step in number.steps) for number in comparison.numbers)
     if undecided:
-        found.append(f"{counted(undecided, 'step')} that nobody accepted")
+        found.append(f"{counted(undecided, 'increase')} that nobody accepted")
     return ", ".join(found if worse else [f"none of {total} worse", *found])
