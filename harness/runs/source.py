@@ -216,27 +216,6 @@ def differing_outlines(
     return outline_of(old.chains), outline_of(new.chains)
 
 
-def check_same_inputs(before: Source, after: Source) -> None:
-    """Check that two runs had the same inputs, as far as their results record them.
-
-    Raises:
-        NotComparableError: An input differs.
-    """
-    inputs = [_input_digests(source) for source in (before, after)]
-    if inputs[0] is not None and inputs[1] is not None and inputs[0] != inputs[1]:
-        raise NotComparableError(
-            "the runs had different inputs, so their values differ",
-            hint="run both with the same --input files, or with the same --seed",
-        )
-
-
-def _input_digests(source: Source) -> list[str] | None:
-    result = source.result
-    if result is None or result.model is None or result.files is None:
-        return None
-    return [result.files[tensor.file].sha256 for tensor in result.model.inputs]
-
-
 def load_source(
     source: Path | bytes,
     clock: ClockDomain | None = None,

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -97,12 +98,19 @@ def test_pages_of_a_running_night_say_how_far_it_is(
     assert all('http-equiv="refresh"' in page for page in early)
     last = (site / "tonight.html").read_text()
     assert done_of(last) == 8
-    assert "FAIL: functions on native-" in last
+    assert ">FAIL</span>" in last
+    assert "functions on native-1: B01 Method::execute" in last
     assert 'http-equiv="refresh"' not in last
     [night] = (site / "nights").iterdir()
     assert f'href="nights/{night.name}"' in last
     index = (site / "index.html").read_text()
     assert "has ended: FAIL: functions on native-" in index
+    # The same check fails on both units: one cause, in the words of the night.
+    assert len(re.findall('data-kind="failed"', index)) == 1
+    assert re.search(
+        r"functions on native-\d: B01 Method::execute: [\d.]+ us exceeds .*1 model on 2 units",
+        index,
+    )
     # Without a night the site is that of the history.
     assert etharness("site", plan.parent / "runs.sqlite", "-o", site).code == 0
     assert not (site / "tonight.html").exists()
@@ -114,7 +122,7 @@ def test_a_site_that_cannot_be_written_fails_no_night(
     plan: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if the folder had become somebody else's after it was looked at.
-    monkeypatch.setattr(writer, "SiteFolder", lambda _: None)
+    monkeypatch.setattr(writer, "SiteFolder", lambda _: SimpleNamespace(title=""))
     (plan.parent / "site").mkdir()
     (plan.parent / "site/mine.txt").write_text("kept")
     plan.write_text(PLAN.replace("count = 2", "count = 1").replace("repeats = 2", "repeats = 1"))

@@ -107,3 +107,72 @@ def accept(store: Store) -> None:
 
 def _fields(metric: Metric) -> dict[str, object]:
     return {name: getattr(metric, name) for name in metric.__struct_fields__}
+
+
+WIDE_MODELS = [
+    *("kws", "vww", "ad", "ic", "gestures", "har", "wakeword", "denoise", "vad", "speaker_id"),
+    *("face_landmarks", "hand_pose", "segment_small", "depth_tiny", "ocr_line", "barcode"),
+    *("person_detect", "traffic_sign", "plant_disease", "bird_call", "ecg_beat", "ppg_rate"),
+    *("fall_detect", "gait", "motor_fault", "bearing_fft", "power_quality", "leak_sound"),
+    *("door_state", "room_count"),
+]
+"""As many models as have to fit on a screen."""
+WIDE_BOARDS = ("nucleo-f446re", "mimxrt1060-evk", "qemu-mps2-an385")
+WIDE_NIGHTS = 9
+WIDE_SLOWER = 6
+"""The night from which a convolution of many models takes longer, on all boards."""
+WIDE_HIT = WIDE_MODELS[:6]
+
+
+def wide_history(path: Path, nights: int = WIDE_NIGHTS) -> Path:
+    """Make a history of 30 models on three boards, of which one commit slows many down.
+
+    In the last two nights a board does not answer. A model is faster since a night, one needs more
+    memory, and one fails.
+    """
+    with open_store(str(path)) as store:
+        for night in range(nights):
+            for place, model in enumerate(WIDE_MODELS):
+                for at, board in enumerate(WIDE_BOARDS):
+                    _add_wide(store, night, nights, place, at, model, board)
+    return path
+
+
+def _add_wide(
+    store: Store, night: int, nights: int, place: int, at: int, model: str, board: str
+) -> None:
+    random = np.random.default_rng([night, place, at])
+    level = 30_000.0 * (1 + place % 7) * (1 + at)
+    levels = {name: level * (number + 1) for number, name in enumerate(OPERATORS)}
+    checks = ()
+    if model in WIDE_HIT and night >= WIDE_SLOWER:
+        levels[OPERATORS[0]] *= 1.35
+    if model == "barcode" and night >= nights - 3:
+        levels[OPERATORS[1]] *= 0.7
+    if (model, at) == ("ocr_line", 1) and night >= nights - 1:
+        checks = (unmet("B01"),)
+    shared = 1 + 0.002 * random.standard_normal()
+    times = {
+        name: [int(value * shared * (1 + 0.002 * random.standard_normal())) for _ in range(3)]
+        for name, value in levels.items()
+    }
+    times["Method::execute"] = [sum(some) + 500 for some in zip(*times.values(), strict=True)]
+    facts = {
+        "board": board,
+        "model": f"{model}.pte",
+        "unit": f"{board}-1" if at < 2 else board,
+        "session": f"nightly-{night:02}",
+        "commit": commit_of(night),
+        "started_utc": started(night, (3 * place + at) % 60),
+        "settings": SETTINGS,
+        "runs_requested": 3,
+        "runs_completed": 3,
+    }
+    own_id = f"{night:02}-{place}-{at}"
+    if at == 1 and place % 2 and night >= nights - 2:
+        failure = Failure("LinkError", "the board did not answer for 5 s", "")
+        store.add(made(own_id, **facts, failure=failure, exit_code=75, verdict=None).result)
+        return
+    larger = 4_000 if model == "gait" and night >= nights - 2 else 0
+    item = made(own_id, trace_with(times, allocated=30_000 + larger), **facts, checks=checks)
+    store.add(item.result, item.subject)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,18 @@ from harness.extensions.web.site.writer import write_site
 from tests.conftest import CommandResult
 from tests.support.documents import document
 from tests.support.results import made, trace_with
-from tests.support.sites import ACCEPTED_FROM, NIGHTS, SLOWER_FROM, commit_of, site_history, started
+from tests.support.sites import (
+    ACCEPTED_FROM,
+    NIGHTS,
+    SLOWER_FROM,
+    WIDE_BOARDS,
+    WIDE_HIT,
+    WIDE_SLOWER,
+    commit_of,
+    site_history,
+    started,
+    wide_history,
+)
 
 Etharness = Callable[..., CommandResult]
 
@@ -51,8 +63,9 @@ def texts(page: Any, path: str) -> list[str]:
     return [text_of(element) for element in page.xpath(path)]
 
 
-def news(kind: str) -> str:
-    return f"//h3[@id='new-{kind}']/following-sibling::ul[1]/li"
+def causes(page: Any, kind: str) -> list[str]:
+    """Texts of the boxes of causes of a kind."""
+    return texts(page, f"//*[@id='causes']//details[@data-kind='{kind}']")
 
 
 def series_page(site: Path, model: str, board: str, title: str) -> Any:
@@ -68,41 +81,103 @@ def series_page(site: Path, model: str, board: str, title: str) -> Any:
 def test_the_first_page_begins_with_what_is_new(site: Path) -> None:
     page = page_of(site, "index.html")
     assert texts(page, "//h1") == ["Nightly results"]
-    assert texts(page, "//p[contains(@class, 'headline')]") == [
-        "3 models on 2 boards: 1 still failing, 2 slower, 1 larger, 1 fixed, 1 gone, "
-        "1 with an infrastructure failure"
+    assert texts(page, "//p[contains(@class, 'newest')]") == [
+        "3 models on 2 boards: 2 slower, 1 larger, 1 fixed, 1 gone, "
+        "1 with an infrastructure failure; newest result 2026-11-12 01:03 UTC."
     ]
-    headings = texts(page, "//h2")
-    assert headings[:3] == ["What is new", "Infrastructure", "Models and boards"]
-    [slower, undecided] = texts(page, news("slower"))
+    kws, undecided = texts(page, "//details[@data-kind='slower']/summary")
     since = commit_of(SLOWER_FROM)[:10]
-    assert slower.startswith(
-        f"kws on board-a (board-a-1) : 2 numbers since {since} median execution"
+    before = commit_of(SLOWER_FROM - 1)[:10]
+    # The first sentence names model, board, change, commit and operator, as a night's does.
+    assert re.fullmatch(
+        rf"kws on board-a is 3\.\d % slower since {since}: conv #0 \d+\.\d % slower "
+        r"\(owner: product\)",
+        kws,
     )
-    assert "median of conv #0 +20" in slower
-    assert "in the baseline, not accepted" in undecided
-    assert "median of add #1" not in undecided  # that one was accepted
-    [larger] = texts(page, news("larger"))
-    assert "peak of allocator planned_1 +6.7 %, larger" in larger
-    [fixed] = texts(page, news("fixed"))
-    assert fixed.startswith("vww on board-a (board-a-1) : passes again; it failed: B01")
-    [gone] = texts(page, news("gone"))
-    assert gone.startswith("gone on board-a (board-a-1) : no result since 2026-11-08")
-    [failing] = texts(page, news("failing"))
-    assert "failed the last 3 times: H01" in failing
+    assert texts(page, "//*[@class='headline']") == [kws]
+    slower, accepted = causes(page, "slower")
+    assert f"next: etharness bisect --good {before} --bad {since} -- COMMAND" in slower
+    assert "conv #0 +20" in slower
+    assert f"since {commit_of(ACCEPTED_FROM)[:10]}" in undecided
+    assert "add #1" not in accepted  # that one was accepted
+    [larger] = causes(page, "larger")
+    assert larger.startswith("vww on board-a: memory planned_1 is 6.7 % larger since")
+    [fixed] = causes(page, "fixed")
+    assert fixed.startswith("vww on board-a-1: passes again; it failed: B01 does not hold")
+    [gone] = causes(page, "gone")
+    assert gone.startswith("gone on board-a-1: no result since 2026-11-08")
+    # It fails because of the numbers, which have a box.
+    assert causes(page, "failing") == []
+
+
+def test_one_cause_is_one_box_that_lists_what_it_hits(tmp_path: Path) -> None:
+    store = wide_history(tmp_path / "h.sqlite")
+    with open_store(str(store)) as opened:
+        write_site(opened, tmp_path / "site")
+    page = page_of(tmp_path / "site", "index.html")
+    [slower] = page.xpath("//details[@data-kind='slower']")
+    since = commit_of(WIDE_SLOWER)[:10]
+    [sentence] = texts(slower, "./summary")
+    assert f"slower since {since}: conv #0" in sentence
+    assert sentence.endswith("(6 models on 3 boards; owner: product)")
+    models = texts(slower, ".//li/strong")
+    assert sorted(models) == sorted(WIDE_HIT)
+    assert all(board in text_of(item) for item in slower.xpath(".//li") for board in WIDE_BOARDS)
+    [dead] = page.xpath("//details[@data-kind='infrastructure']")
+    assert texts(dead, "./summary") == [
+        "mimxrt1060-evk-1: the board did not answer for 5 s "
+        "(15 models on mimxrt1060-evk; owner: lab)"
+    ]
+    assert "next: etharness lab health mimxrt1060-evk-1" in text_of(dead)
 
 
 def test_infrastructure_is_never_among_failures_of_the_product(site: Path) -> None:
     page = page_of(site, "index.html")
-    [section] = page.xpath("//section[h2[@id='new-infrastructure']]")
-    [item] = texts(section, ".//li")
-    assert item.startswith("vww on board-b (board-b-1) : the board did not answer for 5 s")
-    [product] = page.xpath("//section[h2[@id='new']]")
-    assert "did not answer" not in text_of(product)
+    [item] = causes(page, "infrastructure")
+    assert item.startswith("board-b-1: the board did not answer for 5 s")
+    for kind in ("failed", "failing", "slower", "larger"):
+        assert not any("did not answer" in text for text in causes(page, kind))
     night = page_of(site, page.xpath("//section[h2[@id='nights']]//a/@href")[0])
     [section] = night.xpath("//section[h2[@id='infrastructure']]")
     assert len(section.xpath(".//tbody/tr")) == 1
     assert "did not answer" not in text_of(night.xpath("//section[h2[@id='results']]")[0])
+
+
+def test_pages_have_the_name_of_the_project_and_commits_their_subjects(
+    tmp_path: Path, etharness: Etharness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=n", "-c", "user.email=e", *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    monkeypatch.chdir(tmp_path)
+    git("init", "-q")
+    commits = []
+    for number in range(3):
+        git("commit", "-q", "--allow-empty", "-m", f"change {number}: <b>faster</b>")
+        commits.append(git("rev-parse", "HEAD"))
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "keyboard"\n[tool.etharness]\n')
+    with open_store("h.sqlite") as store:
+        for number, commit in enumerate([*commits, "f" * 40]):
+            facts = {"commit": commit, "started_utc": started(number), "session": f"s{number}"}
+            item = made(f"r{number}", trace_with({"add": [900]}), **facts)
+            store.add(item.result, item.subject)
+    assert etharness("site", "h.sqlite", "-o", "site").code == 0
+    page = page_of(tmp_path / "site", commit_page(commits[1]))
+    assert texts(page, "//title") == [f"Commit {commits[1][:10]} - keyboard"]
+    assert texts(page, "//a[@class='brand']") == ["keyboard"]
+    assert "change 1: <b>faster</b>" in text_of(page)
+    assert "change 2: <b>faster</b>" in text_of(page_of(tmp_path / "site", "commits.html"))
+    # Name and subjects stay, also where the next site is written in another place.
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    monkeypatch.chdir(outside)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    (tmp_path / "pyproject.toml").unlink()
+    again = etharness("site", tmp_path / "h.sqlite", "-o", tmp_path / "site", "--json")
+    assert json.loads(again.out)["written"] == []
+    assert etharness("site", tmp_path / "h.sqlite", "-o", "new", "--title", "mine").code == 0
+    assert texts(page_of(outside / "new", "index.html"), "//h1") == ["mine"]
 
 
 def test_the_matrix_has_verdict_time_memory_and_trend(site: Path) -> None:
@@ -112,8 +187,8 @@ def test_the_matrix_has_verdict_time_memory_and_trend(site: Path) -> None:
     cells = page.xpath("//*[@id='matrix-table']/tbody//td")
     assert text_of(cells[1]) == "no result"
     failed = text_of(cells[2])
-    assert failed.startswith("✕ regression 249 us +3.")
-    assert "slower" in failed
+    assert failed.startswith("✕ regression 249 us")
+    assert re.search(r"\+3\.\d % slower$", failed)
     assert cells[2].xpath(".//*[@class='spark']")
     assert text_of(cells[5]).startswith("○ infrastructure failure 239 us")
 
@@ -125,7 +200,7 @@ def test_a_series_says_its_steps_who_accepted_them_and_what_would_be_found(site:
     assert row.startswith(f"{before} {after} 2026-11-05 01:01")
     assert row.endswith("accepted by jane: exact rounding now")
     tiles = texts(page, "//dl[@class='tiles']/div")
-    assert tiles[1].startswith("smallest change that would be found 2.")
+    assert tiles[1].startswith("detectable change 2.")
     assert any(
         "⚑ accepted by jane" in label
         for label in texts(page, "//*[local-name()='text'][contains(@class, 'flag')]")
@@ -277,10 +352,12 @@ def test_what_slows_all_operators_down_is_a_change_of_each(tmp_path: Path) -> No
             item = made(f"r{night}", trace_with(times), runs_completed=3, **facts)
             store.add(item.result, item.subject)
         write_site(store, tmp_path / "site")
-    [slower] = texts(page_of(tmp_path / "site", "index.html"), news("slower"))
-    assert slower.startswith("kws on native : 13 numbers at 000000014")
-    changes = [float(text) for text in re.findall(r"\+(\d+\.\d) %, slower, measured once", slower)]
-    assert len(changes) == 6
+    [slower] = causes(page_of(tmp_path / "site", "index.html"), "slower")
+    assert "13 numbers" not in slower
+    assert f"since {14:09}" in slower
+    changes = [float(text) for text in re.findall(r"\+(\d+\.\d) %", slower)]
+    assert len(changes) == 4
+    assert "and 9 more" in slower
     assert all(27 < change < 33 for change in changes)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from harness.cli.command import OutputOptions
-from harness.errors import UsageError, write_error
+from harness.errors import NotComparableError, UsageError, write_error
 from harness.files import display_path
 from harness.inspector import Inspector, TimeScale
 from harness.inspector.comparators import compare_runs
@@ -27,13 +27,7 @@ from harness.records.result import RunIdentity
 from harness.report.description import Fact
 from harness.report.formats import html_pages, write_file
 from harness.report.traces import OutputDocument
-from harness.runs.source import (
-    Source,
-    check_same_inputs,
-    differing_outlines,
-    load_metadata,
-    read_npy,
-)
+from harness.runs.source import Source, differing_outlines, load_metadata, read_npy
 
 _BY_GRAPH: Final = (
     "the programs differ: values are paired by the places of their operators in the graphs, and "
@@ -112,7 +106,7 @@ def _compare_values(
     paths: Sequence[Path], sources: Sequence[Source], etrecords: Sequence[Path]
 ) -> tuple[ValueComparison, list[Fact]]:
     """Compare the values of two traces; return what was compared, too."""
-    check_same_inputs(*sources)
+    _check_same_inputs(*sources)
     files = (*etrecords, *etrecords)[:2] if etrecords else (None, None)
     first, second = (
         LoggedTrace(
@@ -182,3 +176,24 @@ def _show_values(
     else:
         print_values(output.console(), found, detailed=output.verbosity > 0)
     return 0 if found.first_diverging is None else 1
+
+
+def _check_same_inputs(before: Source, after: Source) -> None:
+    """Check that two runs had the same inputs, as far as their results record them.
+
+    Raises:
+        NotComparableError: An input differs.
+    """
+    inputs = [_input_digests(source) for source in (before, after)]
+    if inputs[0] is not None and inputs[1] is not None and inputs[0] != inputs[1]:
+        raise NotComparableError(
+            "the runs had different inputs, so their values differ",
+            hint="run both with the same --input files, or with the same --seed",
+        )
+
+
+def _input_digests(source: Source) -> list[str] | None:
+    result = source.result
+    if result is None or result.model is None or result.files is None:
+        return None
+    return [result.files[tensor.file].sha256 for tensor in result.model.inputs]

@@ -35,10 +35,10 @@ from harness.records.store_address import StoreAddress
     ),
     option(
         "--title",
-        default="Results",
-        show_default=True,
+        default="",
         metavar="NAME",
-        help="Title of the first page.",
+        help="Name of the project, the title of all pages; by default that of the site before, of "
+        "the pyproject.toml with [tool.etharness], or Results.",
     ),
 )
 @output_options
@@ -50,9 +50,10 @@ def command(url: StoreAddress | None, directory: Path, title: str, output: Outpu
     changed are written.
     """
     from harness.config.project import default_history
-    from harness.extensions.web.site.writer import write_site
+    from harness.extensions.web.site.writer import SiteFolder, write_site
     from harness.history import open_store
 
+    title = title or SiteFolder(directory).title or _project_name()
     with open_store(url or default_history(), create=False) as store, output.stages() as stages:
         changes = write_site(store, directory, title, progress=stages)
     if output.json:
@@ -68,6 +69,16 @@ def command(url: StoreAddress | None, directory: Path, title: str, output: Outpu
         f"{counted(len(changes.written), 'file')} written, {changes.unchanged:,} unchanged, "
         f"{len(changes.removed):,} removed"
     )
+
+
+def _project_name() -> str:
+    """Return the name in the pyproject.toml that sets defaults here; empty without one."""
+    from harness.config.project import find_project
+    from harness.config.toml_file import read_document
+
+    file = find_project().file
+    project = read_document(file).data.get("project") if file is not None else None
+    return str(project.get("name", "")) if isinstance(project, dict) else ""
 
 
 command.section = "Boards over time"

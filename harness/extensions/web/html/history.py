@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -54,7 +54,7 @@ from harness.report.changes import (
 )
 from harness.report.description import RunDescription
 from harness.report.overview import name_of
-from harness.report.words import brief, left_out, metric_title, number, three_digits
+from harness.report.words import brief, counted, left_out, metric_title, three_digits
 from harness.runs.source import EvaluatedRun
 
 if TYPE_CHECKING:
@@ -84,6 +84,9 @@ _APART: Final = 18.0
 
 _NARROW: Final = 32.0
 """The same where the picture is narrow, as on a phone."""
+
+_STEP_APART: Final = 45.0
+"""The same for names of steps."""
 
 _OUTERMOST: Final = 8.0
 """Labels that near to an edge, percent, begin or end there."""
@@ -144,6 +147,7 @@ def series_chart(
     now: Sample | None = None,
     compared: Compared | None = None,
     where: str = "",
+    subjects: Mapping[str, str] | None = None,
 ) -> View:
     """Draw a series of a history: a picture, what it shows in words, and a table.
 
@@ -156,6 +160,7 @@ def series_chart(
         now: The same number in a run that is not in the history; None without one.
         compared: What a comparison with the history said of the number; None without one.
         where: Model and board, for the title.
+        subjects: Subjects of commits; those of others are unknown.
     """
     pairs = list(zip(series.results, series.samples, strict=True))[-(limits.points - 1) :]
     results = [history.results[place] for place, _ in pairs]
@@ -178,13 +183,18 @@ def series_chart(
         marks.append(Mark(places[-1], heights[-1], f"now: {_value(now.value, unit, level)}", "now"))
     for n, above in clipped.items():
         marks[n] = replace(marks[n], kind="clipped above" if above else "clipped below")
-    commits = [*_commits(results, places)]
-    narrow = _spread(commits, _NARROW)
+    dates = [*_dates(results, places)]
+    narrow = _spread(dates, _NARROW)
     steps = compared.steps if compared is not None else ()
     title = metric_title(series.metric)
     if where:
         title = f"{title} of {where}"
-    sentence = _sentence(values, unit, level, compared, steps, has_now=now is not None)
+    named = [_step_text(step, series.metric) for step in steps]
+    sentence = _sentence(
+        *(values, unit, level, compared, steps),
+        step=_with_subject(named, steps, subjects or {}),
+        has_now=now is not None,
+    )
     curve = Curve(
         title=brief(title),
         summary=f"{brief(title)}: {len(pairs)} earlier results. {sentence}",
@@ -194,11 +204,11 @@ def series_chart(
         area=_noise_area(level, up),
         marks=tuple(marks),
         rules=tuple(_detectable(level, up, compared)),
-        columns=tuple(commits),
-        steps=tuple(_steps(results, places, steps)),
+        columns=tuple(_commits(results, places)),
+        steps=tuple(_steps(results, places, steps, named)),
         scale=up.scale(unit.divisor, unit.name),
         base=narrow,
-        wide=tuple(tick for tick in _spread(commits, _APART, narrow) if tick not in narrow),
+        wide=tuple(tick for tick in _spread(dates, _APART, narrow) if tick not in narrow),
         percent=tuple(
             Tick(up.down(value) / 10, level.percent(value)) for value in up.ticks(unit.divisor)
         ),
@@ -312,7 +322,7 @@ def _detectable(level: _Level, up: Axis, compared: Compared | None) -> Iterator[
         value = level.value * (1 + share)
         if up.low <= value <= up.high:
             sign = "+" if share > 0 else "-"
-            text = f"{sign}{percentage(abs(share))}: smallest change that would be found"
+            text = f"{sign}{percentage(abs(share))}: detectable change"
             yield Tick(up.down(value) / 10, text)
 
 
@@ -325,14 +335,11 @@ def _legend(
     elif curve.area:
         yield "Band: range of the baseline without outliers."
     if compared is not None and compared.detectable and not curve.rules:
-        yield (
-            f"The smallest change that would be found, {percentage(compared.detectable)}, "
-            "is beyond this scale."
-        )
+        yield (f"The detectable change, {percentage(compared.detectable)}, is beyond this scale.")
     if any(tick.text for tick in curve.percent):
-        yield f"Percent: of {level.name}, {unit.text(level.value)} {unit.name}."
+        yield f"Percent: of {level.name}, {three_digits(level.value / unit.divisor)} {unit.name}."
     if up.low > 0:
-        yield f"The scale begins at {number(up.low / unit.divisor)} {unit.name}, not at 0."
+        yield f"The scale begins at {three_digits(up.low / unit.divisor)} {unit.name}, not at 0."
     if curve.notes:
         yield "Arrows: outliers beyond the scale, with their values."
 
@@ -344,16 +351,18 @@ def _sentence(
     compared: Compared | None,
     steps: Sequence[MetricStep],
     *,
+    step: str,
     has_now: bool,
 ) -> str:
     """What happened to a series, and what would have been noticed."""
     parts = []
     if steps:
-        step = steps[-1]
-        parts.append(
-            f"Went from {unit.text(step.before)} to {unit.text(step.before + step.size.value)} "
-            f"{unit.name}{_relative(step)} in commits {_interval(step)}."
-        )
+        levels = steps[-1].before, steps[-1].before + steps[-1].size.value
+        old, new = (three_digits(level / unit.divisor) for level in levels)
+        if old == new:
+            old, new = map(unit.text, levels)
+        earlier = f" ({counted(len(steps) - 1, 'earlier step')})" if len(steps) > 1 else ""
+        parts.append(f"{step}: from {old} to {new} {unit.name}{earlier}.")
     elif min(values) == max(values):
         parts.append(f"Always {unit.text(values[0])} {unit.name}.")
     else:
@@ -367,19 +376,37 @@ def _sentence(
         judged = f" ({word})" if word else ""
         parts.append(f"Now {_value(values[-1], unit, level)}{judged}.")
     if compared is not None and compared.detectable:
-        parts.append(f"A change of {percentage(compared.detectable)} or more would be found.")
+        parts.append(f"Detectable change: {percentage(compared.detectable)}.")
     return " ".join(parts)
 
 
-def _relative(step: MetricStep) -> str:
-    return f" ({100 * step.size.value / step.before:+.1f} %)" if step.before else ""
+def _step_text(step: MetricStep, metric: Metric) -> str:
+    """Say what a step is, and since when: ``12.4 % slower since a1b2c3d4``."""
+    judgement: Judgement = "regression" if step.size.value > 0 else "improvement"
+    word = judgement_word(judgement, number_kind(metric))
+    size = f"{abs(100 * step.size.value / step.before):.1f} % " if step.before else ""
+    return f"{size}{word} since {brief(step.first_bad[:_COMMIT]) or step.first_bad_utc[:10]}"
 
 
-def _interval(step: MetricStep) -> str:
-    before, after = (
-        brief(commit[:_COMMIT]) or "unknown" for commit in (step.last_good, step.first_bad)
-    )
-    return f"({before}, {after}]"
+def _with_subject(
+    named: Sequence[str], steps: Sequence[MetricStep], subjects: Mapping[str, str]
+) -> str:
+    """Return the name of the newest step with the subject of its commit; empty without a step."""
+    if not steps:
+        return ""
+    subject = subjects.get(brief(steps[-1].first_bad), "")
+    return f"{named[-1]}: {subject}" if subject else named[-1]
+
+
+def _dates(results: Sequence[Provenance], places: Sequence[float]) -> Iterator[Tick]:
+    """Where another day begins; where another minute does if all results are of one day."""
+    days = {result.started_utc[:10] for result in results}
+    shown = slice(0, 10) if len(days) > 1 else slice(11, 16)
+    before = ""
+    for result, x in zip(results, places, strict=False):
+        if (text := brief(result.started_utc[shown])) != before:
+            yield Tick(round(x / 10, 2), text)
+            before = text
 
 
 def _commits(results: Sequence[Provenance], places: Sequence[float]) -> Iterator[Tick]:
@@ -403,13 +430,22 @@ def _between(
 
 
 def _steps(
-    results: Sequence[Provenance], places: Sequence[float], steps: Sequence[MetricStep]
+    results: Sequence[Provenance],
+    places: Sequence[float],
+    steps: Sequence[MetricStep],
+    named: Sequence[str],
 ) -> Iterator[Tick]:
-    """Where a number went to another level: between the last result before it and the next."""
-    for step in steps:
+    """Where a number went to another level: between the last result before it and the next.
+
+    The newest ones are named, and as many others as have room beside them.
+    """
+    found = []
+    for step, text in zip(steps, named, strict=True):
         place = _between(results, places, step.first_bad_utc)
         if place is not None:
-            yield Tick(place, f"{_relative(step).strip(' ()')} in {_interval(step)}".strip())
+            found.append(Tick(place, text))
+    kept = _spread(found[::-1], _STEP_APART)
+    yield from (tick if tick in kept else replace(tick, text="") for tick in found)
 
 
 def _flags(

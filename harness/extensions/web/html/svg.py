@@ -365,7 +365,9 @@ def curve(found: Curve) -> Markup:
     for tick in found.steps:
         parts += [
             _upright(tick.place, "step"),
-            _label(tick.text, f"step{_side(tick.place)}", _percent(tick.place), 0, -3),
+            _label(tick.text, f"step{_side(tick.place)}", _percent(tick.place), 0, -3)
+            if tick.text
+            else "",
         ]
     for tick in found.flags:
         parts += [

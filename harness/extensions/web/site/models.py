@@ -382,12 +382,16 @@ def why_of(entry: StoredResult) -> str:
         message = brief(entry.failure_message, LONGEST_SENTENCE)
         return message or brief(entry.failure)
     parts = [
-        f"{brief(code)}{f' ({count} times)' if count > 1 else ''}: not met: {CODES[code].title}"
+        f"{brief(code)} does not hold{_times(count)}: {CODES[code].title}"
         if code in CODES
         else brief(code)
         for code, count in entry.failed.items()
     ]
     return "; ".join(parts) or f"exit code {entry.exit_code}"
+
+
+def _times(count: int) -> str:
+    return f" ({count} times)" if count > 1 else ""
 
 
 def _tested(entry: StoredResult) -> tuple[str, str, str, str]:
@@ -415,7 +419,10 @@ ChartedSeries = tuple[SiteSeries, View]
 
 
 def describe_model(
-    group: ResultGroup, results: Sequence[SiteResult], history: History
+    group: ResultGroup,
+    results: Sequence[SiteResult],
+    history: History,
+    subjects: Mapping[str, str],
 ) -> tuple[ModelOnUnit, list[ChartedSeries]]:
     """Return a model on a unit with all its series, and a chart of each.
 
@@ -423,6 +430,7 @@ def describe_model(
         group: Its results.
         results: The same as the site shows them.
         history: Their numbers.
+        subjects: Subjects of commits.
     """
     slug = group.slug
     places = {entry.provenance.id: place for place, entry in enumerate(group.entries)}
@@ -441,7 +449,12 @@ def describe_model(
             number = _with_all_steps(number, plain.steps)
         described = _series(slug, series, at, len(results), number, history.decisions)
         described = msgspec.structs.replace(described, statistic=statistic)
-        chart = series_chart(history, series, _CHART, compared=number, where=f"{model} on {board}")
+        chart = series_chart(
+            *(history, series, _CHART),
+            compared=number,
+            where=f"{model} on {board}",
+            subjects=subjects,
+        )
         charted.append((described, _thinned(chart)))
     found = ModelOnUnit(
         slug=slug,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Final, Literal
@@ -18,7 +18,6 @@ from harness.extensions.web.site.models import (
     ModelOnUnit,
     SiteResult,
     SiteSeries,
-    SiteStep,
     commit_page,
     night_page,
 )
@@ -511,6 +510,7 @@ TITLES: Final[dict[NewsKind, str]] = {
 
 _FAILED: Final = ("failed", "regression")
 _FAILING: Final = ("failed", "failing")
+_WORSE_KINDS: Final = ("slower", "larger")
 _PRODUCT: Final = ("pass", *_FAILED)
 """States that say something about the model or the firmware."""
 
@@ -534,6 +534,8 @@ class NewsItem:
         commit: Tested commit; empty if unknown.
         since: Whether it has been so since that commit, and is not only known of it.
         series: Series that it is about, the worst first.
+        key: Board type, unit and name of the model.
+        planned: Whether the newest nightly run planned it, and has a verdict about it.
     """
 
     kind: NewsKind
@@ -542,6 +544,8 @@ class NewsItem:
     commit: str = ""
     since: bool = False
     series: tuple[SiteSeries, ...] = ()
+    key: tuple[str, str, str] = ("", "", "")
+    planned: bool = False
 
 
 def news_of(standings: Sequence[Standing]) -> Mapping[NewsKind, tuple[NewsItem, ...]]:
@@ -551,7 +555,8 @@ def news_of(standings: Sequence[Standing]) -> Mapping[NewsKind, tuple[NewsItem, 
     found: dict[NewsKind, list[NewsItem]] = {kind: [] for kind in TITLES}
     for standing in standings:
         for item in _news(standing, newest):
-            found[item.kind].append(item)
+            planned = standing.planned is not None
+            found[item.kind].append(replace(item, key=standing.key, planned=planned))
     return {kind: tuple(items) for kind, items in found.items()}
 
 
@@ -570,14 +575,23 @@ def _news(standing: Standing, newest_us: int) -> Iterator[NewsItem]:
     if standing.planned is None:
         for kind in ("set-up", "infrastructure"):
             if same := [result for result in latest if result.state == kind]:
-                count = f"{len(same)} of {len(latest)} results: " if len(latest) > 1 else ""
-                yield NewsItem(kind, model, f"{count}{same[-1].why}", same[-1].commit)
+                yield NewsItem(kind, model, same[-1].why, same[-1].commit)
+    numbers = [*_numbers(model)]
     verdicts = [*_verdicts(model)]
+    if any(item.kind in _WORSE_KINDS for item in numbers) and _regressed(model):
+        verdicts = []  # it failed because of these numbers
     yield from verdicts
-    if standing.state in _FAILED and not any(item.kind in _FAILING for item in verdicts):
+    if standing.state == "failed" and not any(item.kind in _FAILING for item in verdicts):
         # Worse than another variant of the same night, which no result says of itself.
         yield NewsItem("failed", model, standing.why, model.results[-1].commit)
-    yield from _numbers(model)
+    yield from numbers
+
+
+def _regressed(model: ModelOnUnit) -> bool:
+    """Whether nothing but numbers failed when the model was last tested."""
+    told = [[r.state for r in found if r.state in _PRODUCT] for found in model.rounds()]
+    latest = next((states for states in reversed(told) if states), [])
+    return "regression" in latest and "failed" not in latest
 
 
 def _planned(standing: Standing) -> Iterator[NewsItem]:
@@ -587,11 +601,8 @@ def _planned(standing: Standing) -> Iterator[NewsItem]:
         return
     counts = state_counts(pair.counts)
     for kind in ("set-up", "infrastructure"):
-        if count := counts[kind]:
-            of = f"{count:,} of {pair.runs:,} runs" if pair.runs > 1 else "1 run"
-            how = "failed" if pair.made else "not made"
-            about = standing.tested or standing
-            yield NewsItem(kind, about, f"{of} {how}: {standing.why}")
+        if counts[kind]:
+            yield NewsItem(kind, standing.tested or standing, standing.why)
 
 
 def _verdicts(model: ModelOnUnit) -> Iterator[NewsItem]:
@@ -622,8 +633,7 @@ def _verdicts(model: ModelOnUnit) -> Iterator[NewsItem]:
 
 def _numbers(model: ModelOnUnit) -> Iterator[NewsItem]:
     """Yield changes of the newest numbers against their baseline, one item for each kind."""
-    commit = model.results[-1].commit
-    worse = [s for s in model.series if s.judgement in _WORSE or _is_undecided(s)]
+    worse = [s for s in model.series if s.judgement in _WORSE or is_undecided(s)]
     better = [series for series in model.series if series.judgement == "improvement"]
     memory = [series for series in worse if series.kind == "memory"]
     times = [series for series in worse if series.kind != "memory"]
@@ -637,21 +647,31 @@ def _numbers(model: ModelOnUnit) -> Iterator[NewsItem]:
             ordered = tuple(sorted(some, key=lambda s: -abs(s.change or 0.0)))
             whole = [series for series in model.series[:1] if series in ordered]
             shown = (*whole, *(series for series in ordered if series not in whole))
-            step = None if kind == "faster" else _newest_increase(shown)
-            at = commit if step is None else step.first_bad
+            _, commit = changed_between(model, shown)
             text = counted(len(shown), "number")
-            yield NewsItem(kind, model, text, at, since=step is not None, series=shown)
+            yield NewsItem(kind, model, text, commit, since=True, series=shown)
     vanished = tuple(series for series in model.series if series.judgement == "vanished")
     if vanished:
         noun = "number is" if len(vanished) == 1 else "numbers are"
         text = f"{len(vanished)} {noun} in the baseline, but not in the newest result"
-        yield NewsItem("gone", model, text, commit, series=vanished)
+        yield NewsItem("gone", model, text, model.results[-1].commit, series=vanished)
 
 
-def _newest_increase(series: Sequence[SiteSeries]) -> SiteStep | None:
-    """Return the last step of the first series with one, if it is an increase."""
-    step = next((one.steps[-1] for one in series if one.steps), None)
-    return step if step is not None and step.after > step.before else None
+def changed_between(model: ModelOnUnit, series: Sequence[SiteSeries]) -> tuple[str, str]:
+    """Return between which commits numbers changed; the first commit is not among them.
+
+    Those of the newest step, if it is what the newest result is judged by; else the newest result
+    with the first of the numbers, and the commit tested before it.
+    """
+    first = series[0]
+    better = first.judgement == "improvement"
+    if first.steps and (first.steps[-1].after < first.steps[-1].before) == better:
+        return first.steps[-1].last_good, first.steps[-1].first_bad
+    places = [place for place, value in enumerate(first.values) if value is not None]
+    commits = [model.results[place].commit for place in places]
+    newest = commits[-1] if commits else ""
+    earlier = next((commit for commit in reversed(commits) if commit != newest), "")
+    return earlier, newest
 
 
 def change_text(series: SiteSeries) -> str:
@@ -670,7 +690,8 @@ def change_text(series: SiteSeries) -> str:
     return f"{100 * series.change:+.1f} %{of}, {word}" if series.change else "no change"
 
 
-def _is_undecided(series: SiteSeries) -> bool:
+def is_undecided(series: SiteSeries) -> bool:
+    """Whether the baseline contains an increase that nobody accepted."""
     return any(step.undecided for step in series.steps)
 
 

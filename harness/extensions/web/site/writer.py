@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from harness import __version__
-from harness.check.history.comparison import OTHER_WORDS, percentage
+from harness.check.history.comparison import CHANGE_WORDS, OTHER_WORDS, judgement_word, percentage
 from harness.check.history.samples import occasion_of
 from harness.config.project import default_history
 from harness.errors import HarnessError, HostError, UsageError
@@ -39,7 +39,10 @@ from harness.extensions.web.html.page import (
 )
 from harness.extensions.web.html.svg import View
 from harness.extensions.web.site import news
+from harness.extensions.web.site.causes import causes_of, relative_of, size_text
+from harness.extensions.web.site.checkout import subjects_of
 from harness.extensions.web.site.models import (
+    BASELINE,
     POINTS,
     ChartedSeries,
     ModelOnUnit,
@@ -59,8 +62,9 @@ from harness.history.store import Store
 from harness.printing import print_text
 from harness.records.nightly import NightSoFar, NightVerdict
 from harness.records.result import microseconds
+from harness.records.verdict import Judgement
 from harness.report.overview import RunSummary
-from harness.report.words import URGENCY, counted, counts_of_states, counts_text, word_of
+from harness.report.words import URGENCY, brief, counted, counts_of_states, counts_text, word_of
 from harness.runs.history import add_results
 
 if TYPE_CHECKING:
@@ -79,11 +83,15 @@ class SiteManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         version: Version of this format.
         files: SHA-256 of each file, by its path.
         groups: What the files of a model on a unit were made of: a digest by the path of its data.
+        title: Name of the project; empty if none was given.
+        subjects: Subjects of commits, which a later checkout may not have.
     """
 
     version: int = _VERSION
     files: dict[str, str] = {}
     groups: dict[str, str] = {}
+    title: str = ""
+    subjects: dict[str, str] = {}
 
 
 class SiteChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +117,8 @@ class SiteFolder:
 
     Attributes:
         directory: The folder.
+        title: Name of the project, for its pages; that of the site before, if it is not changed.
+        subjects: Subjects of commits, those of the site before among them.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -119,6 +129,8 @@ class SiteFolder:
         """
         self.directory = directory
         self._before = _read_manifest(directory)
+        self.title = self._before.title
+        self.subjects = dict(self._before.subjects)
         self._files: dict[str, str] = {}
         self._groups: dict[str, str] = {}
         self._written: list[str] = []
@@ -176,7 +188,10 @@ class SiteFolder:
         """
         removed = sorted(self._before.files.keys() - self._files.keys())
         manifest = SiteManifest(
-            files=dict(sorted(self._files.items())), groups=dict(sorted(self._groups.items()))
+            files=dict(sorted(self._files.items())),
+            groups=dict(sorted(self._groups.items())),
+            title=self.title,
+            subjects=dict(sorted(self.subjects.items())),
         )
         # Before files are removed: a site that is cut off here has files too many, not too few.
         if manifest != self._before:
@@ -293,6 +308,13 @@ _POLICY: Final = (
 """Pages load the style, the script and the data of this site, and nothing else."""
 
 
+_CHANGED: Final = ("regression", "suspect", "improvement")
+"""What a cell of the matrix shows."""
+
+_SHOWN_CAUSES: Final = 3
+"""Causes on the first screen; the others are folded."""
+
+
 @cache
 def environment() -> Environment:
     """Return the templates of a site, which use those of reports.
@@ -302,8 +324,10 @@ def environment() -> Environment:
     """
     found = environment_with("harness.extensions.web.site")
     found.globals.update(
+        BASELINE=BASELINE,
         POLICY=_POLICY,
         LATE_S=news.LATE_S,
+        SHOWN_CAUSES=_SHOWN_CAUSES,
         REFRESH_S=news.REFRESH_S,
         RUNNING_PAGE=news.PAGE,
         TITLES=news.TITLES,
@@ -312,10 +336,13 @@ def environment() -> Environment:
         commit_page=commit_page,
         commit_text=commit_text,
         execution_of=news.execution_of,
+        kinds_text=_kinds_text,
         night_page=night_page,
+        size_text=size_text,
         states_without=states_without,
         percentage=percentage,
         tracked=news.tracked,
+        undecided=news.is_undecided,
         unit_of=news.unit_of,
         value_text=news.value_text,
         when=minute_text,
@@ -348,21 +375,33 @@ def _source(name: str) -> str:
     return loader.get_source(environment(), name)[0]
 
 
-def _rendered(template: str, root: str, title: str, **content: Any) -> bytes:
-    page = environment().get_template(template).render(root=root, title=title, **content)
-    return page.encode()
+def _rendered(
+    template: str, folder: SiteFolder | None, root: str, title: str, **content: Any
+) -> bytes:
+    """Return a page of a site; without a folder ``content`` has the name of the site."""
+    if folder is not None:
+        content |= {"site": folder.title or _TITLE, "SUBJECTS": folder.subjects}
+    page = environment().get_template(template)
+    return page.render(root=root, title=title, **content).encode()
 
 
-def model_files(model: ModelOnUnit, charted: Sequence[ChartedSeries]) -> dict[str, bytes]:
+def model_files(
+    folder: SiteFolder, model: ModelOnUnit, charted: Sequence[ChartedSeries]
+) -> dict[str, bytes]:
     """Return the pages of a model on a unit and of its series, and its data, by their paths."""
     files = {
         model.data: data_file("model", model),
-        model.page: _rendered("model.html.j2", "../", model.title, model=model, charted=charted),
+        model.page: _rendered(
+            "model.html.j2", folder, "../", model.title, model=model, charted=charted
+        ),
     }
     for series, chart in charted:
         title = f"{series.title} of {model.title}"
         files[series.page] = _rendered(
-            "series_page.html.j2", "../../", title, model=model, series=series, chart=chart
+            *("series_page.html.j2", folder, "../../", title),
+            model=model,
+            series=series,
+            chart=chart,
         )
     return files
 
@@ -381,7 +420,9 @@ def matrix_of_models(standings: Sequence[news.Standing]) -> View:
     for standing in standings:
         board, _, model = standing.key
         cells.setdefault((model, board), []).append(standing)
-    return matrix_of({key: _cell(some, newest) for key, some in cells.items()})
+    found = {key: _cell(some, newest) for key, some in cells.items()}
+    states = {cell["state"] for cell in found.values()}
+    return matrix_of(found) | {"states": [state for state in URGENCY if state in states]}
 
 
 def _cell(standings: Sequence[news.Standing], newest_us: int) -> View:
@@ -401,7 +442,35 @@ def _cell(standings: Sequence[news.Standing], newest_us: int) -> View:
                 apart.append(f"no result since {started[:10]}")
         text = ", ".join(filter(None, apart))
         links.append(matrix_link(standing.state, text, standing.page, about))
-    return matrix_cell(counts, None if newest is None else _summary(newest[1]), links)
+    shown = None if newest is None else newest[1]
+    cell = matrix_cell(counts, None if shown is None else _summary(shown), links)
+    changes = () if shown is None or shown.tested is None else [*_changes(shown.tested)]
+    worst = max((abs(share) for share, *_ in changes), default=0.0)
+    time = cell["latest"].execution.value if cell["latest"] else None
+    texts = [(look, text) for _, look, text in changes]
+    if cell["state"] == "pass" or (cell["state"] == "regression" and texts):
+        cell["text"] = ""  # its sign says it, or the change beside it
+    if cell["state"] == "infrastructure":
+        cell["text"] = "" if texts else str(cell["state"])
+    return cell | {"changes": texts, "worst": round(worst, 4), "time": time}
+
+
+def _changes(model: ModelOnUnit) -> Iterator[tuple[float, str, str]]:
+    """Yield what changed of a model on a unit: its execution, then its memory, or another number.
+
+    Each with its size as a share, its colour, and its sign and word.
+    """
+    changed = [s for s in model.series if s.judgement in _CHANGED or news.is_undecided(s)]
+    shown = [series for series in changed if series.role] or changed[:1]
+    for role in ("execution", "peak", ""):
+        series = next((one for one in shown if one.role == role), None)
+        if series is not None and (share := relative_of(series)) is not None:
+            judgement: Judgement = "improvement" if share < 0 else "regression"
+            what = {"execution": "", "peak": "memory "}.get(role)
+            if what is None:
+                what = f"{series.title.removeprefix('median of ')} "
+            text = f"{what}{100 * share:+.1f} % {judgement_word(judgement, series.kind)}"
+            yield share, judgement, text
 
 
 def _names(standing: news.Standing) -> tuple[str, str, str]:
@@ -430,27 +499,30 @@ def _summary(standing: news.Standing) -> RunSummary | None:
     )
 
 
+_KINDS: Final[dict[news.NewsKind, str]] = {
+    "failed": "newly failed",
+    "failing": "still failing",
+    "slower": "slower",
+    "larger": "larger",
+    "fixed": "fixed",
+    "faster": "faster or smaller",
+    "gone": "gone",
+    "set-up": "with a set-up error",
+    "infrastructure": "with an infrastructure failure",
+}
+
+
 def headline(found: Mapping[news.NewsKind, Sequence[news.NewsItem]], matrix: View) -> str:
-    """Return what is new in a sentence."""
-    words: dict[news.NewsKind, tuple[str, str]] = {
-        "failed": ("newly failed", "newly failed"),
-        "failing": ("still failing", "still failing"),
-        "slower": ("slower", "slower"),
-        "larger": ("larger", "larger"),
-        "fixed": ("fixed", "fixed"),
-        "faster": ("faster or smaller", "faster or smaller"),
-        "gone": ("gone", "gone"),
-        "set-up": ("with a set-up error", "with set-up errors"),
-        "infrastructure": ("with an infrastructure failure", "with infrastructure failures"),
-    }
-    parts = [
-        f"{len(found[kind]):,} {several if len(found[kind]) > 1 else one}"
-        for kind, (one, several) in words.items()
-        if found[kind]
-    ]
+    """Return how many models on boards are new in which way."""
+    parts = [f"{len(found[kind]):,} {text}" for kind, text in _KINDS.items() if found[kind]]
     models, boards = len(matrix["rows"]), len(matrix["boards"])
     subject = f"{counted(models, 'model')} on {counted(boards, 'board')}"
     return f"{subject}: {', '.join(parts) or 'no changes'}"
+
+
+def _kinds_text(causes: Sequence[View]) -> str:
+    """Return of which kinds causes are."""
+    return ", ".join(dict.fromkeys(news.TITLES[cause["kind"]].lower() for cause in causes))
 
 
 def _with_neighbours(items: Sequence[_T]) -> Iterator[tuple[_T, dict[str, _T | None]]]:
@@ -459,20 +531,25 @@ def _with_neighbours(items: Sequence[_T]) -> Iterator[tuple[_T, dict[str, _T | N
         yield item, {"before": before, "after": after}
 
 
-def commit_pages(commits: Sequence[View]) -> Iterator[tuple[str, bytes]]:
+def commit_pages(folder: SiteFolder, commits: Sequence[View]) -> Iterator[tuple[str, bytes]]:
     """Yield the page of each commit, and of all."""
     for commit, beside in _with_neighbours(commits):
         title = f"Commit {commit_text(commit['commit'])}"
-        yield commit["page"], _rendered("commit.html.j2", "../", title, commit=commit, **beside)
-    yield "commits.html", _rendered("commits.html.j2", "", "Commits", commits=commits)
+        yield (
+            commit["page"],
+            _rendered("commit.html.j2", folder, "../", title, commit=commit, **beside),
+        )
+    yield "commits.html", _rendered("commits.html.j2", folder, "", "Commits", commits=commits)
 
 
-def night_pages(nights: Sequence[View]) -> Iterator[tuple[str, bytes]]:
+def night_pages(folder: SiteFolder, nights: Sequence[View]) -> Iterator[tuple[str, bytes]]:
     """Yield the page of each night, and of all."""
     for night, beside in _with_neighbours(nights):
-        content = _rendered("night_page.html.j2", "../", night["name"], night=night, **beside)
+        content = _rendered(
+            "night_page.html.j2", folder, "../", night["name"], night=night, **beside
+        )
         yield night["page"], content
-    yield "nights.html", _rendered("nights.html.j2", "", "Nights", nights=nights)
+    yield "nights.html", _rendered("nights.html.j2", folder, "", "Nights", nights=nights)
 
 
 def search_file(
@@ -499,7 +576,7 @@ def index_file(models: Sequence[ModelOnUnit], commits: Sequence[View]) -> bytes:
     """Return what the page that compares commits needs before it asks for data of models.
 
     All commits, the oldest first; data file, title, page and places of the commits of each model;
-    and the words for numbers that only one of two commits has.
+    and the words for changes, and for numbers that only one of two commits has.
     """
     places = {commit["commit"]: place for place, commit in enumerate(commits)}
     index = {
@@ -510,9 +587,13 @@ def index_file(models: Sequence[ModelOnUnit], commits: Sequence[View]) -> bytes:
         ],
         "appeared": OTHER_WORDS["appeared"],
         "vanished": OTHER_WORDS["vanished"],
+        "words": CHANGE_WORDS,
     }
     return data_file("index", index)
 
+
+_TITLE: Final = "Results"
+"""Title of a site without one."""
 
 Progress = Callable[[str, int, int], None]
 """Called with a stage, the number of its steps that are done, and of all."""
@@ -523,7 +604,7 @@ _DATA_BEGIN = b'window.etharness.take("model", '
 def write_site(
     store: Store,
     directory: Path,
-    title: str = "Results",
+    title: str = "",
     running: View | None = None,
     progress: Progress = lambda *_: None,
 ) -> SiteChanges:
@@ -536,7 +617,7 @@ def write_site(
     Args:
         store: The history.
         directory: Folder of the site: new, empty, or of a site.
-        title: Title of its first page.
+        title: Name of the project, for all pages; empty for that of the site before.
         running: A night that is under way, or has just ended; None for the history alone.
         progress: Shows how far it is.
 
@@ -548,6 +629,10 @@ def write_site(
     folder = SiteFolder(directory)
     progress("reading", 0, 0)
     groups = groups_of(store, POINTS)
+    folder.title = title or folder.title
+    commits = {brief(r.provenance.commit) for group in groups for r in group.entries}
+    known = {commit: text for commit, text in folder.subjects.items() if commit in commits}
+    folder.subjects = known | subjects_of(commits - known.keys() - {""})
     verdicts = _verdicts(store, running)
     shared = Counter(occasion_of(entry.provenance) for group in groups for entry in group.entries)
     shared.update(verdict.night for verdict in verdicts)  # a night may have one result only
@@ -556,7 +641,7 @@ def write_site(
         progress("models", done, len(groups))
         models.append(_write_model(store, folder, group, shared))
     progress("pages", 0, 0)
-    _write_common(folder, models, verdicts, title, running)
+    _write_common(folder, models, verdicts, running)
     return folder.finish(sum(len(group.entries) + group.left_out for group in groups))
 
 
@@ -564,13 +649,16 @@ def _write_model(
     store: Store, folder: SiteFolder, group: ResultGroup, shared: Counter[str]
 ) -> ModelOnUnit:
     results = site_results(group.entries, shared)
-    digest = group.digest(edition() + repr([result.night for result in results]))
+    commits = {result.commit for result in results}
+    about = [result.night for result in results], folder.title
+    subjects = [(commit, folder.subjects.get(commit)) for commit in sorted(commits)]
+    digest = group.digest(edition() + repr((about, subjects)))
     if (kept := folder.kept_group(data_path(group.slug), digest)) is not None:
         text = kept.removeprefix(_DATA_BEGIN).removesuffix(b");\n")
         with suppress(msgspec.DecodeError):  # somebody changed the file: write it again
             return decode_json(text, type_=ModelOnUnit)
-    model, charted = describe_model(group, results, group.history(store))
-    folder.add_group(model.data, digest, model_files(model, charted))
+    model, charted = describe_model(group, results, group.history(store), folder.subjects)
+    folder.add_group(model.data, digest, model_files(folder, model, charted))
     return model
 
 
@@ -591,7 +679,6 @@ def _write_common(
     folder: SiteFolder,
     models: list[ModelOnUnit],
     verdicts: Sequence[NightVerdict],
-    title: str,
     running: View | None,
 ) -> None:
     """Write the pages that are about several models."""
@@ -601,33 +688,36 @@ def _write_common(
     _add_style(folder)
     folder.add("data/index.js", index_file(models, commits))
     folder.add("data/search.js", search_file(models, commits, nights))
-    for name, content in (*commit_pages(commits), *night_pages(nights)):
+    for name, content in (*commit_pages(folder, commits), *night_pages(folder, nights)):
         folder.add(name, content)
-    compare = _rendered("compare.html.j2", "", "Compare two commits", commits=commits)
+    compare = _rendered("compare.html.j2", folder, "", "Compare two commits", commits=commits)
     folder.add("compare.html", compare)
     # While the night runs, it writes this page itself.
     if running is not None and (running["over"] or not folder.keep(news.PAGE)):
         has_page = any(night["name"] == running["name"] for night in nights)
-        folder.add(news.PAGE, _running_page(running, has_page))
+        folder.add(news.PAGE, _running_page(running, has_page, folder.title))
     index = _rendered(
         "index.html.j2",
+        folder,
         "",
-        title,
+        folder.title or _TITLE,
         models=models,
-        news=found,
+        causes=causes_of(found, verdicts),
         matrix=matrix,
         commits=commits,
         nights=nights,
         running=running,
         headline=headline(found, matrix),
+        newest=max((model.results[-1].started for model in models), default=""),
     )
     folder.add("index.html", index)
 
 
-def _running_page(running: View, has_page: bool) -> bytes:
+def _running_page(running: View, has_page: bool, title: str) -> bytes:
     """Return the page of a night as far as it is; ``has_page``: its results have one."""
-    page = night_page(running["name"]) if has_page else ""
-    return _rendered("tonight.html.j2", "", running["name"], night=running, page=page)
+    page, site = night_page(running["name"]) if has_page else "", title or _TITLE
+    of = "tonight.html.j2", None, "", running["name"]
+    return _rendered(*of, night=running, page=page, site=site)
 
 
 _NICE = 10
@@ -645,11 +735,12 @@ def site_command(directory: Path) -> tuple[list[str], Callable[[NightSoFar], Non
         UsageError: The folder is not empty and not a site, or a library is not installed.
     """
     require_libraries()
-    SiteFolder(directory)
-    return [sys.executable, "-m", __name__, str(directory)], partial(_write_running, directory)
+    title = SiteFolder(directory).title
+    command = [sys.executable, "-m", __name__, str(directory)]
+    return command, partial(_write_running, directory, title)
 
 
-def _write_running(directory: Path, night: NightSoFar) -> None:
+def _write_running(directory: Path, title: str, night: NightSoFar) -> None:
     """Write the page of a running night, and in a new site what it needs.
 
     Raises:
@@ -661,7 +752,8 @@ def _write_running(directory: Path, night: NightSoFar) -> None:
         _add_style(folder)
     has_page = (directory / night_page(running["name"])).exists()
     try:
-        write_atomic(directory / news.PAGE, _running_page(running, has_page))
+        page = _running_page(running, has_page, title or night.document.name)
+        write_atomic(directory / news.PAGE, page)
     except OSError as error:
         raise HostError.of(error, f"cannot write {display_path(directory / news.PAGE)}") from error
 
@@ -676,7 +768,8 @@ def update(directory: Path, night: NightSoFar) -> None:
     url = default_history()
     add_results(url, [Path(path) for path in night.directories])
     with open_store(url) as store:
-        write_site(store, directory, running=news.running_night(night))
+        title = SiteFolder(directory).title or night.document.name
+        write_site(store, directory, title, running=news.running_night(night))
 
 
 def main(directory: str, file: str) -> int:
