@@ -204,7 +204,7 @@ def _instructions(
             if trace.kind[row] != Kind.PROFILE or symbols[row] is None:
                 continue
             name = trace.text(int(trace.name[row]))
-            if name is not None and is_wrapper(name):
+            if is_wrapper(name):
                 continue
             key = number, chains[row], instructions[row]
             outer, inner = groups.setdefault(key, ([], []))

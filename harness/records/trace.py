@@ -371,18 +371,14 @@ class Kind(IntEnum):
 OPERATOR_CALL = "OPERATOR_CALL"
 """ExecuTorch's name of the scope around each kernel."""
 
-
-def is_wrapper(name: str) -> bool:
-    """Whether events of this name repeat the time of the kernel within them.
-
-    Tables, timelines and comparisons leave them out, and show the kernel in their place.
-    """
-    return name == OPERATOR_CALL
-
-
 DELEGATE_CALL = "DELEGATE_CALL"
 """ExecuTorch's name of the scope around a delegate call."""
 
+is_wrapper = frozenset({OPERATOR_CALL}).__contains__
+"""Whether events of a name repeat the time of the kernel within them.
+
+Tables, timelines and comparisons leave them out, and show the kernel in their place.
+"""
 
 EXECUTION = "Method::execute"
 """ExecuTorch's name of the scope of an execution."""

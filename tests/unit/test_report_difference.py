@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness import EvaluatedRun, Metric, render_report
+from harness import EvaluatedRun, Metric, Sample, render_report
 from tests.support.compared import with_history
 from tests.support.pages import Page
 from tests.support.traces import EventSpec, RunSpec, trace_of
@@ -133,3 +133,18 @@ def test_a_page_without_a_history_has_none_of_it() -> None:
     assert not [e for e in page.all("h2") if (e.get("id") or "").endswith("-difference")]
     assert frames(page, "u") == []
     assert "before [" not in page.section("-operators")
+
+
+def test_numbers_that_never_changed_are_a_sentence() -> None:
+    run = compared()
+    assert run.history is not None
+    page = page_of(run)
+    assert "The same in all results" not in page.section("-trends")
+    first, *others = run.history.series
+    steady = msgspec.structs.replace(first, samples=(Sample(301.0),) * 20)
+    history = msgspec.structs.replace(run.history, series=(steady, *others))
+    page = page_of(replace(run, history=history))
+    assert "The same in all results: median of relu #0 (301.0 ns)." in page.section("-trends")
+    titles = [page.text(e) for e in page.all("figcaption")]
+    assert "median of relu #0 of native" not in titles
+    assert "median execution of native" in titles

@@ -224,6 +224,13 @@ def test_the_memory_plan_shows_lifetimes_peak_and_gaps() -> None:
     assert "planned 16,000 bytes" in text
     bars = [s for s in found.all("svg") if (s.get("class") or "").startswith("k-convolution")]
     assert any("8,000 bytes at offset 8,000" in found.text(bar) for bar in bars)
+    assert "2 tensors live then: quantized_conv2d #1 8,000 B, quantized_conv2d #2 8,000 B" in text
+    texts = [(t.get("class"), found.text(t)) for bar in bars for t in bar if t.get("class")]
+    assert ("name wide", "conv2d #1") in texts
+    assert ("name wide", "8,000 B") in texts
+    assert ("name small", "#1") in texts
+    titles = [found.text(item) for item in found.all("title")]
+    assert any(title.startswith("input 0 (value ") for title in titles)
     gaps = [s for s in found.all("svg") if s.get("class") == "gap"]
     assert found.text(gaps[0]) == "6,040 bytes free between tensors"  # 8,000 - 1,960
 
@@ -235,7 +242,8 @@ def test_a_model_that_is_gone_or_another_one_has_no_plan(tmp_path: Path) -> None
     assert "is not the one that ran" in page_of(planned(MODEL, "ab" * 32)).section("-plan")
 
 
-def test_memory_is_drawn_over_the_run_with_loading_apart() -> None:
+def with_memory(second: int) -> EvaluatedRun:
+    """A run that takes 1,000 bytes while loading, and 64 bytes at a tick."""
     trace = trace_of(
         RunSpec([EventSpec("a"), EventSpec("Program::load_method", 0, 50, chain=-1)], name="Load"),
         RunSpec([EventSpec("b"), EventSpec("Method::execute", 9_000, 59_000, chain=-1)]),
@@ -243,12 +251,22 @@ def test_memory_is_drawn_over_the_run_with_loading_apart() -> None:
     )
     kind, size, start = trace.kind.copy(), trace.size.copy(), trace.start.copy()
     allocator = trace.allocator.copy()
-    kind[[0, 2]], size[[0, 2]], start[[0, 2]] = Kind.ALLOCATION, [1000, 64], [10, 34_000]
+    kind[[0, 2]], size[[0, 2]], start[[0, 2]] = Kind.ALLOCATION, [1000, 64], [10, second]
     allocator[[0, 2]] = 1
     blocks = tuple(replace(block, allocators=("heap",)) for block in trace.blocks)
     end = np.maximum(start, trace.end)
     columns = {"kind": kind, "size": size, "start": start, "end": end, "allocator": allocator}
-    found = page_of(reported(trace=replace(trace, **columns, blocks=blocks).sealed()))
+    return reported(trace=replace(trace, **columns, blocks=blocks).sealed())
+
+
+def test_memory_that_does_not_change_after_loading_is_a_sentence() -> None:
+    found = page_of(with_memory(40))
+    assert "Unchanged after loading: heap 1,064 bytes." in found.section("-memory")
+    assert not [p for p in found.all("path") if p.get("class") == "line"]
+
+
+def test_memory_is_drawn_over_the_run_with_loading_apart() -> None:
+    found = page_of(with_memory(34_000))
     text = found.section("-memory")
     assert "loading, 50.0 us" in text
     assert "20 ms" in text

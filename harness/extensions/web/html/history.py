@@ -700,7 +700,9 @@ def history_view(
         return None
     numbers = () if run.comparison is None else run.comparison.numbers
     own = own_results(history, run)
-    held = _held(history, run.subject, own, numbers)
+    everything = _held(history, run.subject, own, numbers)
+    held = [item for item in everything if not _is_flat(item[0], item[1])]
+    flat = [(series, now) for series, now, _ in everything if _is_flat(series, now)]
     changed, others = (changes.changed, changes.others) if changes is not None else ((), ())
     return {
         "description": printable(history.description) if changes is None else changes.description,
@@ -723,6 +725,9 @@ def history_view(
             )
             for series, now, compared in held[: limits.trends]
         ],
+        "flat": len(flat),
+        "flat_names": [_flat_text(series.metric, now.value) for series, now in flat[:_NAMED]],
+        "more_flat": left_out(len(flat), _NAMED),
         "more_trends": left_out(len(held), limits.trends),
     }
 
@@ -759,6 +764,20 @@ def _held(
         held.append((order, Series(metric, results, samples), now, compared))
     held.sort(key=lambda item: item[0])
     return [(series, now, compared) for _, series, now, compared in held]
+
+
+_NAMED: Final = 8
+"""Numbers that are named as never changed."""
+
+
+def _is_flat(series: Series, now: Sample) -> bool:
+    """Whether a number was the same in all results."""
+    return all(sample.value == now.value for sample in series.samples)
+
+
+def _flat_text(metric: Metric, value: float) -> str:
+    unit = unit_for(metric, [value])
+    return f"{brief(metric_title(metric))} ({unit.text(value)} {unit.name})"
 
 
 def _is_settled(compared: Compared | None) -> bool:

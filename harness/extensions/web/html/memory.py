@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +33,7 @@ from harness.extensions.web.html.svg import (
     axis,
     bar,
     below,
+    fitting,
     gantt,
     steps,
     thinned,
@@ -59,8 +60,11 @@ _LARGEST = 256 * 1024**2
 @lru_cache(maxsize=16)
 def _pools(
     file: str, external: tuple[str, ...], size: int, sha256: str, name: str
-) -> tuple[tuple[PlannedPool, ...], int]:
-    """Read the pools of a method and count its instructions, from the file that ran."""
+) -> tuple[tuple[PlannedPool, ...], int, dict[int, str]]:
+    """Read the pools of a method, count its instructions, and name its inputs.
+
+    From the file that ran.
+    """
     path = Path(file)
     if not path.is_file():
         raise FormatError(f"the model {path.name} is no longer where it ran from")
@@ -69,8 +73,9 @@ def _pools(
         raise FormatError(f"the model {path.name} is not the one that ran")
     method = read_program(data).method(name)
     if method is None:
-        return (), 0
-    return tuple(planned_pools(method)), sum(map(len, method.chains))
+        return (), 0, {}
+    inputs = {value: f"input {place}" for place, value in enumerate(method.inputs)}
+    return tuple(planned_pools(method)), sum(map(len, method.chains)), inputs
 
 
 _NAMED: Final = 4.0
@@ -79,8 +84,11 @@ _NAMED: Final = 4.0
 _THINNEST: Final = 0.9
 """Height of a bar at least, percent; a thinner one would not be seen."""
 
-_LETTERS: Final = 5.6
-"""Letters of a name for each ten percent of the width, at least, on a wide page."""
+_TWO_LINES: Final = 14.0
+"""The same for a name above a size."""
+
+_PIXELS: Final = (10.9, 2.6)
+"""Pixels of one percent of the width of a picture, on a wide page and on a phone."""
 
 
 def plan_view(run: RunDescription, anchor: str, limits: Limits) -> View | None:
@@ -90,7 +98,7 @@ def plan_view(run: RunDescription, anchor: str, limits: Limits) -> View | None:
         return None
     model = result.model
     try:
-        pools, instructions = _pools(
+        pools, instructions, inputs = _pools(
             model.file, model.data or (), model.nbytes, model.sha256, model.method
         )
     except (OSError, FormatError) as error:
@@ -99,7 +107,7 @@ def plan_view(run: RunDescription, anchor: str, limits: Limits) -> View | None:
     chains = (subject.chains if subject else None) or ()
     steps = [step for chain in chains for step in chain]
     drawn = [
-        _pool(pool, _Places(pool, instructions, steps), anchor, limits)
+        _pool(pool, _Places(pool, instructions, steps, inputs), anchor, limits)
         for pool in pools
         if pool.tensors
     ]
@@ -110,11 +118,15 @@ class _Places:
     """Where instructions and offsets lie in the picture of a pool, in percent."""
 
     def __init__(
-        self, pool: PlannedPool, instructions: int, steps: Sequence[InstructionRecord]
+        self,
+        pool: PlannedPool,
+        instructions: int,
+        steps: Sequence[InstructionRecord],
+        inputs: Mapping[int, str],
     ) -> None:
         self.columns = instructions + 2
         self.up = Axis(0.0, 1.04 * max(pool.planned, pool.reach, 1))
-        self._steps = steps
+        self._steps, self._inputs = steps, inputs
 
     def left(self, instruction: int) -> float:
         return round(100 * (instruction + 1) / self.columns, 3)
@@ -145,6 +157,11 @@ class _Places:
             return f"instruction {instruction}"
         return brief(operator_title(self._steps[instruction].name, instruction))
 
+    def name(self, tensor: PlannedTensor) -> str:
+        """The operator that writes a tensor, or which input it is."""
+        known = self._inputs.get(tensor.value, "")
+        return known or (self.title(tensor.first) if tensor.first >= 0 else f"value {tensor.value}")
+
     def during(self, tensor: PlannedTensor) -> str:
         """From which instruction to which one a tensor is live."""
         first, last = self.title(tensor.first), self.title(tensor.last)
@@ -158,10 +175,11 @@ def _pool(pool: PlannedPool, places: _Places, anchor: str, limits: Limits) -> Vi
     live = sorted((t for t in pool.peak_tensors if t.size), key=lambda t: (-t.size, t.offset))
     unit = bytes_unit([places.up.high])
     at = places.title(pool.peak_at)
-    then = ", ".join(f"{t.size:,}" for t in live[:4]) + (" and more" if len(live) > 4 else "")
+    then = ", ".join(f"{places.name(t)} {t.size:,} B" for t in live[:4])
+    then += " and more" if len(live) > 4 else ""
     title = (
         f"planned_{pool.pool}: peak {pool.peak:,} of {pool.planned:,} planned bytes at {at}; "
-        f"{counted(len(live), 'tensor')} live then, of {then} bytes"
+        f"{counted(len(live), 'tensor')} live then: {then}"
     )
     gaps = f", {pool.peak_gaps.bytes:,} bytes free between them" if pool.peak_gaps.bytes else ""
     anchor = f"{anchor}-plan-{pool.pool}"
@@ -181,7 +199,7 @@ def _pool(pool: PlannedPool, places: _Places, anchor: str, limits: Limits) -> Vi
     return {
         "name": f"planned_{pool.pool}",
         "picture": picture,
-        "live": [(t, places.during(t)) for t in live[: limits.rows]],
+        "live": [(t, places.name(t), places.during(t)) for t in live[: limits.rows]],
         "more_live": left_out(len(live), limits.rows),
         "more": left_out(len(tensors), limits.blocks),
     }
@@ -189,17 +207,19 @@ def _pool(pool: PlannedPool, places: _Places, anchor: str, limits: Limits) -> Vi
 
 def _bar(tensor: PlannedTensor, places: _Places) -> str:
     height, width = max(places.tall(tensor.size), _THINNEST), places.wide(tensor.first, tensor.last)
-    name = f"{tensor.size:,} B"
-    fits = height >= _NAMED and len(name) <= width * _LETTERS / 4
+    size = f"{tensor.size:,} B"
+    names = [fitting(places.name(tensor), width * pixels) for pixels in _PIXELS]
+    sizes = [fitting(size, width * pixels) if names[n] else "" for n, pixels in enumerate(_PIXELS)]
     return bar(
         places.left(tensor.first),
         width,
         round(places.top(tensor.offset) - height, 3),
         height,
         places.kind(tensor.first),
-        f"value {tensor.value}: {tensor.size:,} bytes at offset {tensor.offset:,}, live "
-        f"from {places.during(tensor)}",
-        name if fits else "",
+        f"{places.name(tensor)} (value {tensor.value}): {tensor.size:,} bytes at offset "
+        f"{tensor.offset:,}, live from {places.during(tensor)}",
+        names if height >= _NAMED else (),
+        sizes if height >= _TWO_LINES else (),
     )
 
 
@@ -266,18 +286,21 @@ def memory_view(
     trace = subject.trace
     live = sorted(found.peak_pieces, key=lambda piece: piece.size, reverse=True)
     refused = [failure.piece for item in found.allocators for failure in item.failures]
-    curves = []
-    if sum(len(item.rows) > 0 for item in found.allocators) > 1:
+    curves, flat = [], []
+    if _changes(subject, found) and sum(len(item.rows) > 0 for item in found.allocators) > 1:
         capacity = subject.arena_capacity
         curves.append(_curve(subject, "All allocators together", found, capacity, limits))
     for use in allocators[: limits.rows]:
         held = use.memory
-        if held is not None and len(held.rows):
+        if held is not None and len(held.rows) and not _changes(subject, held):
+            flat.append(f"{brief(use.totals.label)} {held.live[-1]:,} bytes")
+        elif held is not None and len(held.rows):
             curves.append(_curve(subject, brief(use.totals.label), held, held.planned, limits))
     return {
         "allocators": [(_cells(use), use.totals.failures) for use in allocators[: limits.rows]],
         "more": left_out(len(allocators), limits.rows),
         "curves": curves,
+        "flat": ", ".join(flat),
         "loading": any(drawn.columns for drawn in curves),  # loading is drawn apart
         "peak": found.peak,
         "live": _pieces(trace, live[: limits.rows]),
@@ -285,6 +308,14 @@ def memory_view(
         "refused": _pieces(trace, refused[: limits.rows]),
         "more_refused": left_out(len(refused), limits.rows),
     }
+
+
+def _changes(subject: Subject, held: HeldMemory) -> bool:
+    """Whether anything was freed, or taken after loading."""
+    executed = _spans(subject, (EXECUTION,))
+    if not executed or (held.ticks < 0).any():
+        return True
+    return bool((np.diff(held.live) < 0).any() or held.ticks.max(initial=0) > min(executed))
 
 
 def _pieces(trace: Trace, pieces: Sequence[MemoryPiece]) -> list[tuple[str, str, int]]:

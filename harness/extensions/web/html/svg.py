@@ -636,7 +636,8 @@ def bar(
     height: float,
     kind: str,
     text: str = "",
-    name: str = "",
+    names: Sequence[str] = (),
+    sizes: Sequence[str] = (),
     *,
     hatched: str = "",
 ) -> str:
@@ -649,7 +650,8 @@ def bar(
         height: How high it is, likewise.
         kind: Class of its colour.
         text: What it says of itself; empty for nothing.
-        name: What is written in it; empty for nothing.
+        names: What is written in it, on a wide page and on a phone.
+        sizes: What is written below that, likewise.
         hatched: Anchor of the chart, to fill it with its pattern; empty for the colour.
     """
     fill = f"url(#{hatched}-hatch)" if hatched else None
@@ -657,13 +659,21 @@ def bar(
         "svg",
         _title(text) if text else "",
         tag("rect", width="100%", height="100%", fill=fill),
-        _label(name, "name", "50%", "50%", 4) if name else "",
+        *_written(names, -3 if any(sizes) else 4),
+        *_written(sizes, 12),
         class_=kind,
         x=_percent(left),
         y=_percent(top),
         width=_percent(width),
         height=_percent(height),
     )
+
+
+def _written(names: Sequence[str], dy: float) -> Iterator[str]:
+    """What is written in a bar, as much as fits on a wide page and on a phone."""
+    for name, class_ in zip(names, ("name wide", "name small"), strict=False):
+        if name:
+            yield _label(name, class_, "50%", "50%", dy)
 
 
 def _rules(rules: Iterable[Tick]) -> Iterator[str]:
