@@ -475,7 +475,8 @@ def alike(outcomes: Iterable[StepOutcome]) -> dict[tuple[StepState, str, str], l
     Runs that a unit failed before it was given up have the reason of those that it did not make.
     """
     outcomes = [*outcomes]
-    lost = {o.step.unit: o for o in outcomes if o.outcome == "not run" and o.counts}
+    gone = [o for o in outcomes if o.outcome == "not run" and o.state == "infrastructure"]
+    lost = {outcome.step.unit: outcome for outcome in gone}
     found: dict[tuple[StepState, str, str], list[StepOutcome]] = {}
     for outcome in outcomes:
         if (state := outcome.state) != "pass":

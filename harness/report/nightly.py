@@ -113,7 +113,7 @@ def _not_run(night: NightDocument) -> ReportTable:
     rows = [
         (unit.unit, unit.state, str(unit.owner or ""), unit.why, f"{unit.not_run:,}")
         for unit in night.units
-        if (unit.not_run or unit.state != "well") and unit.why not in told
+        if unit.why and unit.why not in told
     ]
     headers = ("unit", "state", "owner", "why", "runs not made")
     return ReportTable("Units with skipped runs", headers, rows, (4,))

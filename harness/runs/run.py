@@ -7,7 +7,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -213,7 +213,11 @@ class RunRecorder:
             raise write_error
 
     def _record_failure(self, error: HarnessError | KeyboardInterrupt) -> None:
-        kind = type(error).__name__
+        plan, kind = self.plan, type(error).__name__
+        if not (self.result.model or self.result.runs_completed or plan.test_sets):
+            # It failed before its model was on the board: the result still names it.
+            with suppress(HarnessError):
+                self.update(model=describe_model(plan.request, plan.model, plan.board))
         if isinstance(error, HarnessError):
             failure = Failure(kind, error.message, error.hint, error.owner)
             self.update(failure=failure, exit_code=error.exit_code)

@@ -160,11 +160,14 @@ def test_a_dry_run_finds_what_would_fail_in_every_run(
         ]
         lab.write_text("schema = 1\n" + "".join(nucleos))
         told = etharness("nightly", plan, "--units", lab, "--dry-run")
-    found = [line for line in told.out.splitlines() if line.startswith(("test: ", "link: "))]
-    assert re.match(r"test: qemu-microbit cannot run \S+/kws_f32.pte: model: [\d,]+ b", found[0])
+    words = "set-up error: ", "infrastructure failure: "
+    found = [line for line in told.out.splitlines() if line.startswith(words)]
+    assert re.match(
+        r"set-up error: qemu-microbit cannot run \S+/kws_f32.pte: model: [\d,]+ b", found[0]
+    )
     assert found[1:] == [
-        "link: nuc-2: cannot reach socket://127.0.0.1:9: Connection refused",
-        f"link: nuc-3: serial port {missing} does not exist",
+        "infrastructure failure: nuc-2: cannot reach socket://127.0.0.1:9: Connection refused",
+        f"infrastructure failure: nuc-3: serial port {missing} does not exist",
     ]
     assert (told.code, (tmp_path / "out").exists()) == (2, False)
     lab.write_text("schema = 1\n" + unit.format("nat-1", "native", open_port))

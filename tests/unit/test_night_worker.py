@@ -165,6 +165,19 @@ def test_each_owner_has_its_rule_its_code_and_its_column(
     assert done.row.passed == 1
 
 
+def test_a_request_that_cannot_work_is_one_failure_not_one_of_each_repeat(tmp_path: Path) -> None:
+    plan = PLAN.replace("schema = 1", "schema = 1\nrepeats = 3")
+    wrong = {NightlyStep("a", "desk", "small_int8", "only", n): ("test",) for n in (1, 2, 3)}
+    done = Done(tmp_path, World(wrong), plan=plan)
+    assert done.did("run test") == 1
+    document = document_of(done.night)
+    assert (document.counts["test"], document.counts["pass"]) == (3, 3)
+    [cause] = document.causes
+    assert (cause.state, cause.runs, cause.not_made, cause.attempts) == ("set-up", 3, 2, 1)
+    assert (done.row.state, done.row.not_run, done.exit_code) == ("well", 2, 2)
+    assert noted(done).counts == document.counts
+
+
 def test_a_pass_after_a_failure_says_so_and_waits_longer_each_time(tmp_path: Path) -> None:
     done = Done(tmp_path, world("link", "link", "pass"), "[retry]\nlink = 2\nbackoff_s = 3.0\n")
     outcome = first(done)

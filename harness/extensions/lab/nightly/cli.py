@@ -82,7 +82,7 @@ def command(
 
     An unfinished nightly run is resumed.
     """
-    from harness.extensions.lab.nightly.beforehand import misfits
+    from harness.extensions.lab.nightly.beforehand import misfits, unreachable
     from harness.extensions.lab.nightly.live import ProgressPrinter, show_night, show_schedule
     from harness.extensions.lab.nightly.night import prepare
 
@@ -92,8 +92,8 @@ def command(
         return _show_mistakes(prepared, output)
     if quarantine_status:
         return _quarantine_status(prepared, output)
-    printer = ProgressPrinter(len(prepared.all_steps), quiet=output.json or output.verbosity < 0)
-    for trouble in misfits(prepared):
+    printer = ProgressPrinter(prepared.all_steps, quiet=output.json or output.verbosity < 0)
+    for trouble in (*misfits(prepared), *unreachable(prepared.units)):
         print_message(f"warning: {trouble.message}", error=True)
     document = _run(prepared, units, printer, site, fresh=fresh)
     if output.json:
@@ -115,11 +115,13 @@ def _run(
     fresh: bool,
 ) -> NightDocument:
     """Run the plan to its end, and write the site meanwhile if there is one."""
-    from harness.extensions.lab.nightly.journal import Ended, OfUnit
+    from harness.extensions.lab.nightly.journal import Ended, OfUnit, Started
     from harness.extensions.lab.nightly.night import run_nightly
 
     def show(record: Record) -> None:
-        if isinstance(record, Ended):
+        if isinstance(record, Started):
+            printer.started(record.step)
+        elif isinstance(record, Ended):
             printer.ended(record.step, record.attempt)
         elif isinstance(record, OfUnit):
             printer.happened(record.event)
@@ -146,12 +148,16 @@ def _show_mistakes(prepared: Prepared, output: OutputOptions) -> int:
     """Print what would fail in every run that it concerns; return the exit code of the worst."""
     from harness.extensions.lab.nightly.beforehand import misfits, unreachable
     from harness.extensions.lab.nightly.verdict import exit_code_of
+    from harness.records.nightly import STATES_OF_COUNTS
     from harness.report.terminal import show_line
+    from harness.report.words import word_of
 
     found = [*misfits(prepared), *unreachable(prepared.units)]
     for trouble in found:
-        show_line(output.console(), f"{trouble.owner}: {trouble.message}", style="bold red")
-        show_line(output.console(), f"  try: {trouble.hint}")
+        what = word_of(STATES_OF_COUNTS[trouble.owner])
+        show_line(output.console(), f"{what}: {trouble.message}", style="bold red")
+        if trouble.hint:
+            show_line(output.console(), f"  try: {trouble.hint}", indent=7)
     return exit_code_of((), (), found)
 
 

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 from filelock import FileLock, Timeout
+from msgspec.structs import replace
 
 from harness.config.toml_file import Document
 from harness.errors import (
@@ -344,6 +345,7 @@ class Progress:
         self.under_way: dict[NightlyStep, Started] = {}
         self._tallies: dict[NightlyStep, _Tally] = {}
         self._known: dict[_Tally, _Tally] = {}
+        self._wrong: set[NightlyStep] = set()
         for record in records:
             self.learn(record)
 
@@ -357,8 +359,14 @@ class Progress:
                 tally = self._of(step).with_(attempt)
                 # Most steps pass at once, so most share one tally.
                 self._tallies[step] = self._known.setdefault(tally, tally)
+                if attempt.owner is Owner.TEST:
+                    self._wrong.add(replace(step, repeat=0))
             case _:
                 pass
+
+    def is_wrong(self, step: NightlyStep) -> bool:
+        """Whether a repeat of a step was asked for in a way that cannot work: so are the others."""
+        return replace(step, repeat=0) in self._wrong
 
     def next_number(self, step: NightlyStep) -> int:
         """Return the number of the next attempt at a step."""
@@ -389,12 +397,15 @@ class Account:
         attempts: Attempts that ended, by step, oldest first.
         under_way: Attempts with a recorded start but no recorded end, by step.
         events: Events by unit.
+        wrong: The attempt that failed because of the request, for all repeats of a step, of which
+            ``repeat`` is 0.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.attempts: dict[NightlyStep, list[Attempt]] = defaultdict(list)
         self.under_way: dict[NightlyStep, Started] = {}
         self.events: dict[str, list[UnitEvent]] = defaultdict(list)
+        self.wrong: dict[NightlyStep, Attempt] = {}
         for record in records:
             match record:
                 case Started(step=step):
@@ -402,6 +413,8 @@ class Account:
                 case Ended(step=step, attempt=attempt):
                     self.under_way.pop(step, None)
                     self.attempts[step].append(attempt)
+                    if attempt.owner is Owner.TEST:
+                        self.wrong.setdefault(replace(step, repeat=0), attempt)
                 case OfUnit(event=event):
                     self.events[event.unit].append(event)
                 case _:

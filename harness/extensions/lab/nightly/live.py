@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -44,11 +44,15 @@ _MOST: Final = 20
 class ProgressPrinter:
     """Prints a line for each event; usable from any thread."""
 
-    def __init__(self, steps: int, *, quiet: bool) -> None:
-        """Expect this number of steps; print nothing if ``quiet``."""
-        self._steps, self._quiet = steps, quiet
+    def __init__(self, steps: Iterable[NightlyStep], *, quiet: bool) -> None:
+        """Expect these steps, and those that start beyond them; print nothing if ``quiet``."""
+        self._steps, self._quiet = {*steps}, quiet
         self._done: set[NightlyStep] = set()
         self._lock = threading.Lock()
+
+    def started(self, step: NightlyStep) -> None:
+        """Count a step that measures again what was suspect."""
+        self._steps.add(step)
 
     def ended(self, step: NightlyStep, attempt: Attempt) -> None:
         """Print how an attempt ended."""
@@ -60,7 +64,7 @@ class ProgressPrinter:
         again = f" (attempt {attempt.number})" if attempt.number > 1 else ""
         why = f": {attempt.message}" if attempt.message else ""
         seconds = f" {attempt.duration_s:.1f} s" if attempt.duration_s else ""
-        self.say(f"{len(self._done)}/{self._steps} {step}{again}: {how}{seconds}{why}")
+        self.say(f"{len(self._done)}/{len(self._steps)} {step}{again}: {how}{seconds}{why}")
 
     def happened(self, event: UnitEvent) -> None:
         """Print an event of a unit."""

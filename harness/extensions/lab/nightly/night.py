@@ -13,7 +13,7 @@ import contextlib
 import random
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
@@ -333,8 +333,8 @@ class Night:
             self.progress.learn(record)
             self._on_record(record)
 
-    def work(self, effects: Stoppable) -> None:
-        """Run the remaining steps of all units in parallel.
+    def work(self, effects: Stoppable, only: Collection[str] | None = None) -> None:
+        """Run the remaining steps of all units in parallel, or of some, by their ids.
 
         Raises:
             JournalError: The journal cannot be written; all units have been stopped.
@@ -355,6 +355,7 @@ class Night:
                 daemon=True,
             )
             for unit in self.prepared.units
+            if only is None or unit.id in only
         ]
         try:
             for thread in threads:
@@ -376,7 +377,7 @@ class Night:
     def measure_again(self, steps: Sequence[NightlyStep], effects: Stoppable) -> None:
         """Run steps beyond the plan; those that could not begin are none of the night's."""
         self.again += steps
-        self.work(effects)
+        self.work(effects, only={step.unit for step in steps})
         attempted = Account(self.journal.records).attempts
         self.again = [step for step in self.again if step in attempted]
 

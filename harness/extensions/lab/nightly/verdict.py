@@ -124,7 +124,9 @@ def night_verdict(
     status = quarantine.status(outcomes) if quarantine else ()
     nothing_ran = all(outcome.outcome == "not run" for outcome in outcomes)
     if over and not not_run_fails and not nothing_ran:
-        outcomes = tuple(replace(o, noted=o.outcome == "not run") for o in outcomes)
+        outcomes = tuple(
+            replace(o, noted=o.outcome == "not run" and o.owner is not Owner.TEST) for o in outcomes
+        )
     outcomes = with_regressions(outcomes, arms)
     code = exit_code_of(outcomes, arms, troubles)
     attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
@@ -230,6 +232,10 @@ def exit_code_of(
 def _outcome(step: NightlyStep, account: Account) -> StepOutcome:
     attempts = tuple(account.attempts.get(step, ()))
     ended = ended_of(attempts)
+    if not ended and (wrong := account.wrong.get(replace(step, repeat=0))) is not None:
+        return StepOutcome(
+            step=step, outcome="not run", owner=Owner.TEST, why=wrong.message, attempts=attempts
+        )
     if not ended:
         last = _end(account.events.get(step.unit, []))
         owner, why = (last.owner or Owner.HOST, last.message) if last else (None, "not reached")
@@ -251,11 +257,12 @@ def _unit(
 ) -> UnitOutcome:
     counts = counts_of(outcomes)
     not_run = sum(o.outcome == "not run" for o in outcomes)
+    unreached = sum(o.outcome == "not run" and o.owner is not Owner.TEST for o in outcomes)
     last = _end(events)
     state = "well"
-    if last is not None and (not_run or last.what == "benched"):
+    if last is not None and (unreached or last.what == "benched"):
         state = last.what
-    elif not_run:
+    elif unreached:
         state = "interrupted"
     return UnitOutcome(
         unit=unit.id,

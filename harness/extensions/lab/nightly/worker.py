@@ -337,7 +337,11 @@ class Worker:
         """Run the remaining ``steps``, until all are done or the unit cannot go on."""
         retry = self._plan.retry
         unsettled = [step for step in steps if not self._settle(step, "later")]
-        pending = [step for step in steps if not self._progress.is_done(step, retry)]
+        pending = [
+            step
+            for step in steps
+            if not self._progress.is_done(step, retry) and not self._progress.is_wrong(step)
+        ]
         if not pending or self._effects.stopped:
             return
         own = self._plan.deadlines.unit_s
@@ -401,7 +405,12 @@ class Worker:
         return True
 
     def _run_step(self, step: NightlyStep) -> bool:
-        """Attempt a step until it is done; return False if this unit stops working."""
+        """Attempt a step until it is done; return False if this unit stops working.
+
+        One repeat of a request that cannot work is enough.
+        """
+        if self._progress.is_wrong(step):
+            return True
         while not self._progress.is_done(step, self._plan.retry):
             if self._effects.stopped:
                 return False
