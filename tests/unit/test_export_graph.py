@@ -49,7 +49,7 @@ def method() -> Method:
 
 
 def nodes_of(trace: Trace, method: Method | None = None) -> list[GraphNode]:
-    return graph(draw(trace, method), method)
+    return graph(draw(trace, method, wrappers=True), method)
 
 
 def test_what_a_node_depends_on_comes_first(recorded: Trace, method: Method) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness import ClockDomain, Losses, UsageError, draw, read_ed00, read_log
+from harness import ClockDomain, Losses, UsageError, draw, export_trace, read_ed00, read_log
 from harness.extensions.exports.event_times import floor_nanoseconds
 from tests.conftest import FIXTURES
 from tests.support.exports import CPU, NPU, check_nesting, delegated_trace, named, two_tracers
@@ -20,7 +20,32 @@ def test_tracks_are_the_tracer_and_its_delegate() -> None:
     check_nesting(drawing)
     assert [track.name for track in drawing.tracks] == ["operators", "operators in delegate #0"]
     assert [track.call for track in drawing.tracks] == [None, (0, 0)]
-    assert len(drawing) == 1 + 3 * 6
+    assert len(drawing) == 1 + 3 * 5
+
+
+def test_scopes_that_repeat_a_kernels_time_are_drawn_on_request() -> None:
+    trace = delegated_trace()
+    drawing, whole = draw(trace), draw(trace, wrappers=True)
+    check_nesting(whole)
+    assert len(named(whole, "OPERATOR_CALL")) == 3
+    assert named(drawing, "OPERATOR_CALL") == []
+    note = "3 scopes around kernels, whose time they repeat; --flavour scopes has them"
+    assert note in drawing.notes
+    assert note not in whole.notes
+    for kernel in named(drawing, "native_call_sigmoid.out"):
+        assert drawing.name(int(drawing.parent[kernel])) == "Method::execute"
+    # What they took themselves is the execution's: 5 and 1 ticks of 12.5 ns.
+    (folded,), (own,) = (
+        {int(d.own[n]) for n in named(d, "Method::execute")} for d in (drawing, whole)
+    )
+    assert folded - own == 75
+    # One without a kernel is all that is known of its instruction.
+    log = CompactLog().block("Execute").profile("OPERATOR_CALL", 10, 20)
+    assert len(draw(read_log(log.image(), [CPU]))) == 1
+    for name in ("perfetto", "kineto", "speedscope", "folded"):
+        data = [export_trace(trace, name, flavour).data for flavour in ("kernels", "scopes")]
+        assert [b"OPERATOR_CALL" in one for one in data] == [False, True], name
+        assert export_trace(trace, name).data == data[0]
 
 
 def test_a_delegates_events_are_within_their_call_as_long_as_they_took() -> None:
@@ -141,7 +166,7 @@ def test_more_than_63_bits_of_nanoseconds_are_refused() -> None:
 
 def test_what_executorch_recorded_is_drawn_whole() -> None:
     trace = read_ed00((FIXTURES / "kws_f32_executorch.etdp").read_bytes())
-    drawing = draw(trace)
+    drawing = draw(trace, wrappers=True)
     check_nesting(drawing)
     assert len(drawing) == len(trace)
     assert [track.name for track in drawing.tracks] == ["operators"]
@@ -149,7 +174,7 @@ def test_what_executorch_recorded_is_drawn_whole() -> None:
 
 
 def test_tracers_are_threads_with_counters_of_their_own() -> None:
-    drawing = draw(two_tracers())
+    drawing = draw(two_tracers(), wrappers=True)
     check_nesting(drawing)
     assert [track.name for track in drawing.tracks] == ["operators", "operators of tracer 1"]
     assert [drawing.name(number) for number in range(4)] == ["OPERATOR_CALL"] * 2 + [

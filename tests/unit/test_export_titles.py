@@ -29,7 +29,7 @@ def titles(drawing: Drawing) -> dict[str, str]:
 
 
 def test_operators_have_their_instruction_and_delegates_are_told_from_them() -> None:
-    assert titles(draw(delegated_trace())) == {
+    assert titles(draw(delegated_trace(), wrappers=True)) == {
         "Method::init": "Method::init",
         "Method::execute": "Method::execute",
         "DELEGATE_CALL": "DELEGATE_CALL #0",

@@ -206,7 +206,7 @@ def write_chakra(trace: Trace, request: Request) -> Exported:
     (proto,) = require("export", "this format", "google.protobuf.proto")
     types = messages("etdump_harness.chakra", MESSAGES)
     method = request.method
-    drawing = draw(trace, method)
+    drawing = draw(trace, method, wrappers=True)
     nodes = graph(drawing, method)
     metadata = types["GlobalMetadata"](version=_VERSION)
     _attributes(metadata, {"schema": "etdump-harness", "finish_ns": nodes[0].duration})

@@ -18,7 +18,15 @@ import numpy as np
 
 from harness.analyze.blocks import executions
 from harness.export.formats import Exported, ExportFormat, Request
-from harness.extensions.exports.timeline import Drawing, arrange, draw, process_labels, process_name
+from harness.extensions.exports.timeline import (
+    WITH_WRAPPERS,
+    WRAPPER_FLAVOURS,
+    Drawing,
+    arrange,
+    draw,
+    process_labels,
+    process_name,
+)
 from harness.formatting import counted, escaped
 from harness.records.trace import Trace
 
@@ -89,7 +97,8 @@ def write_speedscope(trace: Trace, request: Request) -> Exported:
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing = draw(trace, request.method, symbols=request.symbols)
+    shown = request.flavour == WITH_WRAPPERS
+    drawing = draw(trace, request.method, symbols=request.symbols, wrappers=shown)
     frames: dict[str, int] = {}
     drawn = flames(drawing)
     profiles = [_profile(drawing, flame, frames) for flame in drawn]
@@ -147,7 +156,8 @@ def write_folded(trace: Trace, request: Request) -> Exported:
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing = draw(trace, request.method, symbols=request.symbols)
+    shown = request.flavour == WITH_WRAPPERS
+    drawing = draw(trace, request.method, symbols=request.symbols, wrappers=shown)
     root = process_name(request.identity)
     times: Counter[tuple[str, ...]] = Counter()
     beside = 0
@@ -202,5 +212,9 @@ def _left_out(drawing: Drawing) -> tuple[str, ...]:
     return tuple(f"{count} {what}" for what, count in counts.items() if count)
 
 
-FOLDED: Final = ExportFormat("Stacks with their self times, for flame graphs.", write_folded)
-SPEEDSCOPE: Final = ExportFormat("Flame graphs of each run, for speedscope.app.", write_speedscope)
+FOLDED: Final = ExportFormat(
+    "Stacks with their self times, for flame graphs.", write_folded, WRAPPER_FLAVOURS
+)
+SPEEDSCOPE: Final = ExportFormat(
+    "Flame graphs of each run, for speedscope.app.", write_speedscope, WRAPPER_FLAVOURS
+)

@@ -22,7 +22,15 @@ import numpy as np
 from harness.analyze.workload import Argument, lifetimes
 from harness.decode.program import Method, Tensor, Value, ValueList
 from harness.export.formats import Exported, ExportFormat, Request
-from harness.extensions.exports.timeline import Drawing, Track, draw, process_labels, process_name
+from harness.extensions.exports.timeline import (
+    WITH_WRAPPERS,
+    WRAPPER_FLAVOURS,
+    Drawing,
+    Track,
+    draw,
+    process_labels,
+    process_name,
+)
 from harness.records.result import NO_RUN, RunIdentity
 from harness.records.trace import STORED_AS, Kind, Trace, type_name
 
@@ -136,7 +144,8 @@ def write_kineto(trace: Trace, request: Request) -> Exported:
     Raises:
         UsageError: The rate of the tracer's clock is unknown.
     """
-    drawing = draw(trace, request.method, request.energy, request.symbols)
+    shown = request.flavour == WITH_WRAPPERS
+    drawing = draw(trace, request.method, request.energy, request.symbols, wrappers=shown)
     head = {
         "schemaVersion": 1,
         "deviceProperties": [],
@@ -150,7 +159,9 @@ def write_kineto(trace: Trace, request: Request) -> Exported:
     return Exported(text.encode(), drawing.notes)
 
 
-KINETO: Final = ExportFormat("Chrome's JSON as the PyTorch profiler writes it.", write_kineto)
+KINETO: Final = ExportFormat(
+    "Chrome's JSON as the PyTorch profiler writes it.", write_kineto, WRAPPER_FLAVOURS
+)
 
 
 def _events(drawing: Drawing, identity: RunIdentity) -> Iterator[Event]:

@@ -19,7 +19,14 @@ from typing import Any, Final
 import numpy as np
 
 from harness.export.formats import Exported, ExportFormat, Request
-from harness.extensions.exports.timeline import Drawing, draw, process_labels, process_name
+from harness.extensions.exports.timeline import (
+    WITH_WRAPPERS,
+    WRAPPER_FLAVOURS,
+    Drawing,
+    draw,
+    process_labels,
+    process_name,
+)
 from harness.formatting import escaped
 from harness.plugins import require
 from harness.records.result import RunIdentity
@@ -103,7 +110,8 @@ def write_perfetto(trace: Trace, request: Request) -> Exported:
     Raises:
         UsageError: The rate of the tracer's clock is unknown, or protobuf is not installed.
     """
-    drawing = draw(trace, request.method, request.energy, request.symbols)
+    shown = request.flavour == WITH_WRAPPERS
+    drawing = draw(trace, request.method, request.energy, request.symbols, wrappers=shown)
     writer = _DrawingWriter(drawing)
     writer.descriptors(request.identity)
     writer.phases(request.identity)
@@ -114,7 +122,7 @@ def write_perfetto(trace: Trace, request: Request) -> Exported:
 
 
 PERFETTO: Final = ExportFormat(
-    "Perfetto's own format, for ui.perfetto.dev (.pftrace).", write_perfetto
+    "Perfetto's own format, for ui.perfetto.dev (.pftrace).", write_perfetto, WRAPPER_FLAVOURS
 )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.analyze.blocks import block_numbers, blocks_of
-from harness.analyze.call_tree import call_tree
+from harness.analyze.call_tree import CallTree, call_tree
 from harness.analyze.contexts import contexts
 from harness.analyze.memory import allocator_rows
 from harness.analyze.workload import Arguments
@@ -30,7 +30,7 @@ from harness.analyze.workload import event_arguments as operands_of
 from harness.decode.program import Call, Method
 from harness.extensions.exports.event_times import Ints, Placed, floor_nanoseconds, module_place
 from harness.extensions.exports.events import count_column
-from harness.formatting import OperatorKind, escaped, operator_kind, operator_title
+from harness.formatting import OperatorKind, counted, escaped, operator_kind, operator_title
 from harness.records.result import RunIdentity
 from harness.records.symbols import EventSymbols
 from harness.records.trace import (
@@ -42,6 +42,7 @@ from harness.records.trace import (
     OPERATOR_CALL,
     Kind,
     Trace,
+    is_wrapper,
 )
 
 if TYPE_CHECKING:
@@ -251,6 +252,8 @@ def draw(
     method: Method | None = None,
     energy: MeasuredEnergy | None = None,
     symbols: Sequence[EventSymbols | None] | None = None,
+    *,
+    wrappers: bool = False,
 ) -> Drawing:
     """Return the drawing of all events that have a time.
 
@@ -259,6 +262,8 @@ def draw(
         method: The executed method, for operands and names of delegates.
         energy: The energy of the events; None without a meter.
         symbols: The ETRecord data of every event; None without an ETRecord.
+        wrappers: Draw the runtime's scopes that only repeat the time of the kernel within them.
+            Without them their own time is that of the scope around them.
 
     Raises:
         NotComparableError: The trace is not of this method.
@@ -267,9 +272,11 @@ def draw(
     """
     arguments = operands_of(trace, blocks_of(trace, method)) if method else None
     tree = call_tree(trace)
-    parent = tree.parent
-    placed = Placed(trace, parent)
-    drawn = np.flatnonzero(placed.drawn)
+    placed = Placed(trace, tree.parent)
+    parent, own_ticks, folded = tree.parent, tree.own, np.zeros(len(trace), np.bool_)
+    if not wrappers:
+        parent, own_ticks, folded = _without_wrappers(tree, placed)
+    drawn = np.flatnonzero(placed.drawn & ~folded)
     number_of = np.full(len(trace) + 1, -1, np.int64)  # the last is what -1 finds
     number_of[drawn] = np.arange(len(drawn))
     _, lines = np.unique(placed.keys(drawn), axis=0, return_inverse=True)
@@ -294,7 +301,7 @@ def draw(
         track=track,
         parent=inside,
         depth=depth,
-        own=_nanoseconds(trace, tree.own, rows),
+        own=_nanoseconds(trace, own_ticks, rows),
         taken=_nanoseconds(trace, tree.taken, rows),
         titles=slice_titles(trace, rows, of_delegate, arguments, symbols),
         phases=find_phases(trace, rows[own], block_numbers(trace)[rows[own]], start[own], end[own]),
@@ -303,7 +310,7 @@ def draw(
         flows=tuple(zip(call[flows].tolist(), flows.tolist(), strict=True)),
         counters=(
             *_counters(trace, placed),
-            *_hardware_counters(trace, placed, parent),
+            *_hardware_counters(trace, placed, tree.parent),
             *_current(energy, placed),
             *_samples(trace, placed),
         ),
@@ -314,10 +321,37 @@ def draw(
         ),
         contexts=tuple(_core_spans(trace, placed)),
         gaps=tuple(_gaps(trace, placed)),
-        notes=placed.notes(),
+        notes=(*placed.notes(), *_folded_note(int(folded.sum()))),
         energy=energy,
         symbols=symbols,
     )
+
+
+WITHOUT_WRAPPERS, WITH_WRAPPERS = WRAPPER_FLAVOURS = ("kernels", "scopes")
+"""Flavours of drawn formats: without the scopes around kernels, and with them."""
+
+
+def _without_wrappers(
+    tree: CallTree, placed: Placed
+) -> tuple[Ints, npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """Return parents and self times without wrappers of drawn events, and which these are."""
+    trace, parent, own = tree.trace, tree.parent.copy(), tree.own.copy()
+    inside = np.unique(parent[placed.drawn & (parent >= 0)])
+    folded = np.zeros(len(trace), np.bool_)
+    folded[inside] = trace.named(*filter(is_wrapper, trace.names), rows=inside)
+    while (within := (parent >= 0) & folded[parent]).any():
+        parent[within] = tree.parent[parent[within]]
+    rows = np.flatnonzero(folded & (parent >= 0))
+    rows = rows[trace.clock[rows] == trace.clock[parent[rows]]]
+    np.add.at(own, parent[rows], tree.own[rows])
+    return parent, own, folded
+
+
+def _folded_note(count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    scopes = counted(count, "scope")
+    return (f"{scopes} around kernels, whose time they repeat; --flavour {WITH_WRAPPERS} has them",)
 
 
 def process_name(identity: RunIdentity) -> str:
@@ -407,10 +441,10 @@ def _track_name(known: Arguments | None, tracer: int, call: tuple[int, int] | No
 
 def _counters(trace: Trace, placed: Placed) -> Iterator[Counter]:
     """Yield the running sums of successful allocations with a time."""
-    counted = placed.timed & ~trace.failed
+    succeeded = placed.timed & ~trace.failed
     for allocator, found in allocator_rows(trace).items():
         rows = np.array(found, np.int64)
-        rows = rows[counted[rows]]
+        rows = rows[succeeded[rows]]
         for tracer in np.unique(trace.tracer[rows]).tolist():
             own = rows[trace.tracer[rows] == tracer]
             live = np.cumsum(trace.size[own])
@@ -604,8 +638,8 @@ def _title(trace: Trace, row: int, of_delegate: bool, backend: str) -> SliceTitl
         if backend:
             return SliceTitle(f"{backend}: {own}", kind)
         return SliceTitle(own if name else f"delegate: {own}", kind)
-    # The operator in an OPERATOR_CALL has the instruction; once is enough.
-    scope = trace.chain[row] == -1 or name == OPERATOR_CALL
+    # The operator in a wrapper has the instruction; once is enough.
+    scope = trace.chain[row] == -1 or is_wrapper(name)
     instruction = None if scope else int(trace.instruction[row])
     shown = backend if name == DELEGATE_CALL and backend else name or label(trace, row)
     return SliceTitle(operator_title(shown, instruction), kind)
