@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export CMAKE_C_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_NOHASHDIR = true
 
-.PHONY: help setup demo test coverage test-fast test-property test-programs nightly-tests fresh oracle exports labgrid docs c-coverage lint tidy mutants measure release release-check
+.PHONY: help setup demo test coverage test-fast test-property test-programs nightly-tests fresh oracle exports labgrid docs pictures c-coverage lint tidy mutants measure release release-check
 
 help:
 	@echo "make demo       run the int8 keyword-spotting model on the native board and check it"
@@ -43,6 +43,7 @@ help:
 	@echo "make exports    open exports and packages of the device library in the tools they are for (installs them)"
 	@echo "make labgrid    hold places of a real labgrid coordinator (installs labgrid and ser2net)"
 	@echo "make docs       build the site of the documentation in out/docs/site, and check its links"
+	@echo "make pictures   pages of twenty scenarios in out/pictures/index.html with their pictures, and those of the documentation"
 	@echo "make c-coverage lines of C that 'make coverage' and 'make oracle' executed, and their floor"
 	@echo "make lint       formatters, linters, types, import rules, generated files"
 	@echo "make tidy       clang-tidy over the device's code"
@@ -105,6 +106,9 @@ labgrid: setup-test setup-labgrid
 # GENERATOR=zensical builds it with the successor of mkdocs-material.
 docs: setup-docs
 	.venv-docs/bin/python -m tools.docs $(GENERATOR)
+
+pictures: setup-test
+	$(PYTHON) tools/pictures
 
 c-coverage: setup-test
 	$(PYTHON) tools/c_coverage.py report

@@ -36,5 +36,6 @@ def test_the_readme_installs_what_its_blocks_use() -> None:
 
 def test_every_link_of_the_readme_leads_somewhere() -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+    links += re.findall(r'src(?:set)?="([^"]+)"', README)
     assert len(links) > 20
     assert [link for link in links if not (ROOT / link).exists()] == []

@@ -44,7 +44,7 @@ from harness.runs.source import subject_of
 from harness.testing import device_log_format as fmt
 
 EXECUTED_ON = "qemu-mps2-an385"
-EXECUTIONS = 20
+EXECUTIONS = 10
 FIRST_NIGHT = datetime(2026, 9, 28, 1, 30, tzinfo=UTC)
 
 Floats = npt.NDArray[np.float64]
@@ -187,7 +187,14 @@ class Made:
 
 
 def made_result(
-    base: Path, bench: Bench, recipe: Recipe, night: int, *, repeat: int = 1, session: str = ""
+    base: Path,
+    bench: Bench,
+    recipe: Recipe,
+    night: int,
+    *,
+    repeat: int = 1,
+    session: str = "",
+    model: str = "",
 ) -> Made:
     """Return what a model takes on a board in a night, with the verdict of the executed run.
 
@@ -198,12 +205,13 @@ def made_result(
         night: Number of the night, which sets date, commit and changes.
         repeat: Number of the run in the night.
         session: Label of what was recorded together; by default of the night.
+        model: Name of the model; by default that of the executed one.
     """
     source = RunDirectory(base)
     result = source.read_result()
     assert result.model is not None
     assert result.trace is not None
-    model = Path(result.model.file).stem
+    model = model or Path(result.model.file).stem
     chance = np.random.default_rng([recipe.seed, night, repeat, *f"{model}{bench.unit}".encode()])
     factors = _factors(recipe, bench, model, night, chance)
     board = Board.load(bench.board)
@@ -216,7 +224,7 @@ def made_result(
         started_utc=recipe.started(night, 3.0 * repeat + 7.0 * [*MODELS, model].index(model)),
         commit=recipe.commit(night).sha,
         session=session or f"night-{night}",
-        model=replace(result.model, file=f"models/{Path(result.model.file).name}"),
+        model=replace(result.model, file=f"models/{model}.pte"),
         trace=replace(result.trace, sha256=hashlib.sha256(log).hexdigest(), log_bytes=len(log)),
         files=None,
         digest="",
@@ -251,8 +259,12 @@ def failed_run(
     *,
     session: str = "",
     exit_code: int = 75,
+    model: str = "",
 ) -> Path:
-    """Write the run directory of a run that ended before it had a trace."""
+    """Write the run directory of a run that ended before it had a trace.
+
+    ``model`` is the name of what was to run; by default that of the executed model.
+    """
     result = RunDirectory(base).read_result()
     assert result.model is not None
     run = RunDirectory.create(directory)
@@ -273,7 +285,9 @@ def failed_run(
             seed=0,
             exit_code=exit_code,
             settings=result.settings,
-            model=replace(result.model, file=f"models/{Path(result.model.file).name}", outputs=()),
+            model=replace(
+                result.model, file=f"models/{model or Path(result.model.file).stem}.pte", outputs=()
+            ),
             failure=failure,
         )
     )
