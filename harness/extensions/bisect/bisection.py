@@ -53,6 +53,7 @@ from harness.extensions.bisect.state import (
 )
 from harness.files import CappedFile, display_path, read_tail
 from harness.plugins import EXPLANATIONS, load_plugin
+from harness.printing import counted
 from harness.records.result import Result, now_utc
 from harness.records.trace import EXECUTION
 from harness.runs.directory import RunDirectory
@@ -446,7 +447,7 @@ class Bisection:
                 return
             if deadline_s is not None and time.monotonic() - began >= deadline_s:
                 raise InfrastructureError(
-                    f"the deadline of {deadline_s:g} s passed after {len(self.state.runs)} runs",
+                    f"the deadline of {deadline_s:g} s passed; runs: {len(self.state.runs)}",
                     hint="`etharness bisect --resume` continues",
                 )
             on_start(decision)
@@ -499,7 +500,7 @@ class Bisection:
             noticed = f"; a change of {found.detectable:.2%} would be found"
         return NotComparableError(
             f"good and bad do not differ in {self.state.request.metric}: {found.good:g} and "
-            f"{found.bad:g}{share}, {len(self.state.runs)} runs{noticed}",
+            f"{found.bad:g}{share}, {counted(len(self.state.runs), 'run')}{noticed}",
             hint="check --good, --bad and --metric; on a noisy board raise --max-runs, or measure "
             "more executions per run",
         )

@@ -21,7 +21,7 @@ from harness.cli.command import (
     percentage,
 )
 from harness.errors import UsageError
-from harness.printing import print_text
+from harness.printing import counted, print_text
 
 if TYPE_CHECKING:
     from harness.extensions.bisect.bisection import Bisection
@@ -206,5 +206,5 @@ def _search(bisection: Bisection, deadline: int | None, output: OutputOptions) -
         except KeyboardInterrupt as interrupt:
             done = len(bisection.state.runs)
             raise type(interrupt)(
-                f"{done} runs are kept; `etharness bisect --resume` continues"
+                f"{counted(done, 'run', 'is')} kept; `etharness bisect --resume` continues"
             ) from interrupt

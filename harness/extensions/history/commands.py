@@ -420,7 +420,7 @@ def set_baseline(
         [found] = [item for item in store.baselines() if item.name == name]
     from harness.formatting import printable
 
-    show(output, [found], f"name:{printable(name)} has {found.results:,} results")
+    show(output, [found], f"name:{printable(name)} has {counted(found.results, 'result')}")
 
 
 @baseline.command(name="list", cls=PanelCommand)

@@ -50,7 +50,7 @@ from harness.files import CappedBuffer
 from harness.flash.flashing import flash_board
 from harness.flash.image import read_image
 from harness.flash.plan import HowToFlash
-from harness.formatting import printable
+from harness.formatting import counted, printable
 from harness.link.exchange import LinkStatistics
 from harness.link.messages import TargetInfo
 from harness.link.session import Session
@@ -337,7 +337,7 @@ class _Examination:
         message = f"{best.loss:.2%} of {best.frames} frames were lost or damaged"
         message += f" at {best.baud} baud" if best.baud else ""
         if best.overruns:
-            message += f", and the board's UART lost bytes {best.overruns} times"
+            message += f", and the board's UART lost bytes {counted(best.overruns, 'time')}"
         silent = [str(rate.baud) for rate in self._rates if not rate.heard]
         if silent:
             message += f"; no answer at {', '.join(silent)} baud"

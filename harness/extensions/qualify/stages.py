@@ -376,7 +376,7 @@ def _fault(rate: RateQuality, declared: set[int]) -> str:
     if not rate.heard:
         return f"the board does not answer {at}" if rate.baud in declared else ""
     if rate.overruns:
-        return f"the board's UART lost bytes {rate.overruns} times {at}"
+        return f"the board's UART lost bytes {counted(rate.overruns, 'time')} {at}"
     if rate.loss > GOOD_LOSS:
         return f"{rate.loss:.2%} of {rate.frames} frames were lost or damaged {at}"
     return ""
@@ -532,7 +532,7 @@ def overflow(bench: Bench) -> StageRecord:
             *figures,
         )
     return passed(
-        f"of {full['events']} events {cut['events']} fit into {limit} bytes, and the log counts "
+        f"of {full['events']} events {cut['events']} fit into {limit:,} bytes, and the log counts "
         f"the other {lost}; with drop-oldest, {kept['executions']} executions and "
         f"{kept['dropped_runs']} dropped",
         *figures,

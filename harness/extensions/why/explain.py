@@ -569,10 +569,8 @@ def text_of(explanation: Explanation) -> tuple[str, ...]:
     if explanation.causes and abs(rest) >= _LEAST:
         where = ""
         if explanation.unchanged:
-            where = (
-                f", of which {difference_text(explanation.unchanged, explanation)} in operators "
-            )
-            where += "that did not change"
+            unchanged = difference_text(explanation.unchanged, explanation)
+            where = f" (operators that did not change: {unchanged})"
         lines.append(f"{difference_text(rest, explanation)}: unexplained{where}")
     for pool, (before, after) in explanation.memory.items():
         lines.append(f"{pool}: {size_change(before, after)}")

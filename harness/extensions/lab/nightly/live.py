@@ -125,7 +125,9 @@ def _show_causes(console: Console, night: NightDocument, most: int | None) -> No
     """Print why runs did not pass and what to do, the worst last; empty lines are around them."""
     shown = night.causes[:most]
     if len(night.causes) > len(shown):
-        show_line(console, f"and {len(night.causes) - len(shown):,} more causes; -v shows all")
+        show_line(
+            console, f"and {counted(len(night.causes) - len(shown), 'more cause')}; -v shows all"
+        )
     for cause in reversed(shown):
         runs = runs_text(cause)
         what = f"{word_of(cause.state)}: {cause.sentence}{f' ({runs})' if runs else ''}"
