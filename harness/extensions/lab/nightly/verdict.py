@@ -313,10 +313,10 @@ def _causes(
             steps = {(o.step.board, o.step.model, o.step.variant) for o in same}
             command = bisect_command(next(arm for key in steps for arm in worse[key]))
             worse = {key: found for key, found in worse.items() if key not in steps}
-        elif state == "infrastructure":
+        elif state == "infrastructure" and owner != str(Owner.HOST):
             lab = [f"--units={units_file}"] if units_file is not None else []
             command = command_words("etharness lab health", *lab, *units[:_MOST_NAMED])
-        elif state != "set-up" and same[0].attempts:
+        elif state not in ("set-up", "infrastructure") and same[0].attempts:
             run = Path(directory, same[0].attempts[-1].directory)
             command = command_words("etharness check", str(run))
         hints = [] if command else [one.hint for one in attempts if one.hint]
