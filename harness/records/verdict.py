@@ -140,8 +140,17 @@ class Verdict:
 
     @property
     def worst_failures(self) -> tuple[Check, ...]:
-        """The failures, sorted by excess, largest first."""
-        return tuple(sorted(self.failures, key=lambda check: check.excess, reverse=True))
+        """The failures by excess: those of clocks, which explain others, first, sizes last."""
+        return tuple(
+            sorted(
+                self.failures,
+                key=lambda check: (
+                    CODES[check.code].exit_code != 4,
+                    check.unit == "bytes",
+                    -check.excess,
+                ),
+            )
+        )
 
     @property
     def warnings(self) -> tuple[Check, ...]:

@@ -557,7 +557,7 @@ def describe_of_night(
         step = steps.get(run.result.id) if run.result is not None else None
         if step is not None and described.verdict.outcome == "pass":
             why = printable(step.why)
-            alone = f"{why}; its own checks: {described.verdict.headline}"
+            alone = f"its own checks: {described.verdict.headline}"
             verdict = replace(described.verdict, outcome="fail", why=why, headline=alone)
             described = replace(described, verdict=verdict, exit_code=1, regression=True)
         found.append(described)
@@ -594,9 +594,17 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     changes = describe_changes(run.comparison) if run.comparison is not None else None
     explain: Any = load_plugin(EXPLANATIONS, "compare") if run.history is not None else None
     why = explain and explain.explain_history(run)
+    verdict = describe_verdict(run.verdict, run.failure)
+    if run.comparison is not None and verdict.failed and verdict.failed[0].code.startswith("H"):
+        from harness.report.nightly import compared_arm, regression_sentence, worse_numbers
+
+        names = (printable(board), printable(model).partition(".pte")[0])
+        arm = compared_arm((*names, run.comparison.description, ""), run.comparison)
+        if worse_numbers(arm):
+            verdict = replace(verdict, why=regression_sentence(arm))
     return RunDescription(
         run=run,
-        verdict=describe_verdict(run.verdict, run.failure),
+        verdict=verdict,
         exit_code=run.exit_code,
         board=printable(board),
         unit=printable(result.unit) if result is not None else "",

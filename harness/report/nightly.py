@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from harness.check.history.comparison import Compared, HistoryComparison
+from harness.formatting import printable
 from harness.records.nightly import (
     EXIT_CODES,
     ArmComparison,
@@ -19,13 +22,16 @@ from harness.records.nightly import (
     worst_first,
 )
 from harness.records.trace import EXECUTION
-from harness.report.words import ReportTable, counted, counts_text, word_of
+from harness.report.words import ReportTable, counted, counts_text, metric_subject, word_of
 
 _COMMIT: Final = 10
 """Characters of a commit in a sentence."""
 
 _TIMES: Final = ("ns", "ticks")
 """Units of times."""
+
+_IS_WORSE: Final = ("regression", "suspect")
+_UNCHANGED: Final = ("same", "too little")
 
 _LARGE: Final = 10
 """Growth from which a change is told as a factor."""
@@ -179,10 +185,60 @@ def _place(outcome: StepOutcome) -> str:
     return outcome.attempts[-1].directory if outcome.attempts else ""
 
 
+def compared_arm(names: tuple[str, str, str, str], comparison: HistoryComparison) -> ArmComparison:
+    """Return what a comparison with history found: all changes, what got worse first.
+
+    Args:
+        names: Board, model, and what both sides are called.
+        comparison: The comparison.
+    """
+    board, model, before, after = names
+    numbers = [number for number in comparison.numbers if number.judgement not in _UNCHANGED]
+    judgements: list[str] = [number.judgement for number in comparison.numbers]
+    judgements += ["suspect" for one in comparison.common if one.judgement == "suspect"]
+    numbers.sort(key=_urgency)
+    steps = [step for number in numbers[:1] for step in number.steps if step.size.value > 0]
+    return ArmComparison(
+        board=board,
+        model=model,
+        before=before,
+        after=after,
+        passed=True,
+        summary="",
+        commits=(steps[-1].last_good, steps[-1].first_bad)
+        if steps
+        else (comparison.before, comparison.commit),
+        units=comparison.units,
+        counts=dict(Counter(judgements)),
+        changed=tuple(map(_changed, numbers)),
+    )
+
+
+def _urgency(number: Compared) -> tuple[bool, bool, bool]:
+    """Worse numbers first; of these the execution, then other times, then sizes."""
+    metric = number.metric
+    return number.judgement not in _IS_WORSE, metric.name != EXECUTION, metric.unit not in _TIMES
+
+
+def _changed(number: Compared) -> Changed:
+    metric = number.metric
+    return Changed(
+        unit=number.board_unit,
+        what=EXECUTION if metric.name == EXECUTION else metric_subject(metric),
+        statistic=metric.statistic,
+        judgement=number.judgement,
+        before=number.baseline.value if number.baseline else None,
+        after=number.current,
+        relative=number.relative,
+        counted_in=metric.unit,
+        reason=printable(number.reason),
+        metric_kind="phase" if metric.kind == "operator" and metric.chain == -1 else metric.kind,
+    )
+
+
 def worse_numbers(arm: ArmComparison) -> list[Changed]:
-    """Return the numbers that got worse: the execution, then other times, then sizes."""
-    worse = [change for change in arm.changed if change.judgement in ("regression", "suspect")]
-    return sorted(worse, key=lambda c: (c.what != EXECUTION, c.counted_in not in _TIMES))
+    """Return the numbers that got worse, the most urgent first."""
+    return [change for change in arm.changed if change.judgement in _IS_WORSE]
 
 
 def regression_sentence(arm: ArmComparison) -> str:

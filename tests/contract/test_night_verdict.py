@@ -254,7 +254,7 @@ def test_a_model_that_was_swapped_fails_everywhere(tmp_path: Path, etharness: Et
     assert markdown.count(f"\n### regression: one on {board}") == 2
     assert f"PASS: one on {board}" not in markdown
     page = html.unescape((night / "night.html").read_text())
-    assert len(re.findall(r'<p class="headline fail">[^<]*; its own checks: ', page)) == 2
+    assert len(re.findall(r'<p class="headline fail">[^(]*\(its own checks: ', page)) == 2
     # The site of the history alone says the same.
     assert etharness("site", tmp_path / "runs.sqlite", "-o", tmp_path / "site").code == 0
     assert_one_verdict(tmp_path, tmp_path / "site", 1, document)

@@ -74,7 +74,7 @@ def test_the_verdict_and_why_come_first_and_lead_to_an_explanation() -> None:
     run = reported(held(), unmet("B01", "relu", "2 us exceeds the limit of 1 us"))
     found = page_of(run)
     text = found.text(found.all("main")[0])
-    assert text.index("1 of 2 checks failed") < text.index("2 us exceeds the limit of 1 us")
+    assert text.index("2 us exceeds the limit of 1 us") < text.index("1 of 2 checks failed")
     assert text.index("2 us exceeds") < text.index("Operators")
     links = [a.get("href") for a in found.all("a")]
     assert "#code-B01" in links

@@ -25,7 +25,7 @@ from harness import __version__
 from harness.check.budget import Budget
 from harness.check.history.checks import history_checks
 from harness.check.history.compare import DEFAULT_LIMITS, compare_with_history
-from harness.check.history.comparison import OTHER_WORDS, Compared, HistoryComparison
+from harness.check.history.comparison import OTHER_WORDS, HistoryComparison
 from harness.check.history.samples import (
     History,
     HistoryLimits,
@@ -60,15 +60,16 @@ from harness.records.nightly import (
     urgency,
 )
 from harness.records.result import Result, VerdictRecord
-from harness.records.trace import EXECUTION, Losses
+from harness.records.trace import Losses
 from harness.report.nightly import (
     bisect_command,
     command_words,
+    compared_arm,
     growth_sentence,
     regression_sentence,
     worse_numbers,
 )
-from harness.report.words import counted, metric_subject
+from harness.report.words import counted
 from harness.runs.baseline import kept_image, kept_model
 from harness.runs.directory import RunDirectory, load_history, save_verdict
 from harness.runs.evaluation import used_budget
@@ -622,8 +623,6 @@ _NO_RESULT: Final = "no complete run"
 _MOST: Final = 50
 """Largest number of changed metrics recorded for a comparison."""
 
-_UNCHANGED: Final = ("same", "too little")
-
 
 @dataclass(frozen=True, slots=True)
 class _ArmResults:
@@ -810,47 +809,13 @@ def _arm_comparison(
         return ArmComparison(
             board=board, model=model, before=before, after=after, passed=True, summary=summary
         )
-    judgements = [*(number.judgement for number in comparison.numbers)]
-    judgements += ["suspect" for one in comparison.common if one.judgement == "suspect"]
-    changed = [_changed(one) for one in comparison.numbers if one.judgement not in _UNCHANGED]
-    arm = ArmComparison(
-        board=board,
-        model=model,
-        before=before,
-        after=after,
-        passed=not any(check.failed for check in history_checks(comparison)),
-        summary="",
-        commits=_commits(comparison),
-        units=comparison.units,
-        counts=dict(Counter(judgements)),
-        changed=tuple(changed),
-    )
-    worse = worse_numbers(arm)
-    changed = [*worse, *(one for one in changed if one not in worse)]
-    return replace(arm, summary=_summarize(comparison, worse), changed=tuple(changed[:_MOST]))
-
-
-def _commits(comparison: HistoryComparison) -> tuple[str, str]:
-    """Return between which commits the worst number changed: those of its step, if it has one."""
-    steps = [step for number in comparison.numbers[:1] for step in number.steps]
-    if steps and steps[-1].size.value > 0:
-        return steps[-1].last_good, steps[-1].first_bad
-    return comparison.before, comparison.commit
-
-
-def _changed(number: Compared) -> Changed:
-    metric = number.metric
-    return Changed(
-        unit=number.board_unit,
-        what=EXECUTION if metric.name == EXECUTION else metric_subject(metric),
-        statistic=metric.statistic,
-        judgement=number.judgement,
-        before=number.baseline.value if number.baseline else None,
-        after=number.current,
-        relative=number.relative,
-        counted_in=metric.unit,
-        reason=printable(number.reason),
-        metric_kind="phase" if metric.kind == "operator" and metric.chain == -1 else metric.kind,
+    arm = compared_arm(names, comparison)
+    failed = any(check.failed for check in history_checks(comparison))
+    return replace(
+        arm,
+        passed=not failed,
+        summary=_summarize(comparison, worse_numbers(arm)),
+        changed=arm.changed[:_MOST],
     )
 
 
