@@ -42,7 +42,6 @@ SECTIONS = {
     },
     "Check": {
         "check": "Check a trace against invariants, a budget and a baseline.",
-        "budget": "Show the rules of a budget that apply to a board and model.",
         "explain": "Explain check codes, and print other pages of the documentation.",
         "report": "Evaluate runs again and write one report about them.",
     },

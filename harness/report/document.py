@@ -23,7 +23,7 @@ from harness.report.compare import ComparisonDocument
 from harness.report.description import Loss, RunDescription, describe
 from harness.report.model import ModelDocument
 from harness.report.operators import operator_time
-from harness.report.run import BudgetField, CodeDocument
+from harness.report.run import CodeDocument
 from harness.report.traces import TraceDocument
 from harness.runs.source import EvaluatedRun, all_passed
 from harness.target.build import PlacedModel
@@ -224,7 +224,6 @@ class ExportDocument(msgspec.Struct, frozen=True):
 
 SCHEMAS: dict[str, Any] = {
     "boards": list[Board],
-    "budget-show": list[BudgetField],
     "build": BuildDocument,
     "check": VerdictRecord,
     "check-suggest": list[Check],

@@ -51,6 +51,7 @@ OF_EXTENSIONS = {
     "compare": "why",
     "compare_boards": "why",
     "compare_json": "why",
+    "budget": "budgets",
     "inspect": "executorch",  # cores that kernels of CMSIS-NN were exported for
     "replay": "bundles",
     "replay_json": "bundles",

@@ -44,7 +44,10 @@ READERS = (
     pytest.param(("postmortem", "FILE"), marks=pytest.mark.extension("postmortem")),
     pytest.param(("nightly", "FILE"), marks=pytest.mark.extension("lab")),
     pytest.param(("lab", "units", "--units", "FILE"), marks=pytest.mark.extension("lab")),
-    ("budget", "FILE", "--board", "native", "--model", "kws_int8"),
+    pytest.param(
+        ("budget", "FILE", "--board", "native", "--model", "kws_int8"),
+        marks=pytest.mark.extension("budgets"),
+    ),
     ("flash", "--board", "nucleo-f446re", "--port", "/dev/null", "--image", "FILE"),
     ("run", "--board", "native", "-o", "out", "--model", "FILE"),
     pytest.param(

@@ -1,1 +1,1 @@
-"""First budgets from measured runs: `etharness check --suggest` (docs/budgets.md)."""
+"""Budgets: their rules (`etharness budget`), and first ones from runs (`check --suggest`)."""
