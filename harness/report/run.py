@@ -393,8 +393,10 @@ def print_changes(console: Console, run: RunDescription, *, detailed: bool = Fal
         return
     shown = (*changes.changed, *(changes.others if detailed else ()))
     if shown:
-        columns = ("baseline", "now", "change", "relative", "by chance", "noise", "detectable")
-        print_table(console, change_table(changes, shown, (*columns, "sessions")))
+        further = ("change", "by chance", "noise", "detectable", "sessions") if detailed else ()
+        print_table(
+            console, change_table(changes, shown, ("relative", "now", "baseline", *further))
+        )
     if same := sum(row.judgement == "same" for row in changes.others):
         total = len(changes.changed) + len(changes.others)
         show_line(console, f"same as {changes.description}: {same:,} of {total:,} numbers")

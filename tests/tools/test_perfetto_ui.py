@@ -56,7 +56,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PerfettoUi]:
     if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
         pytest.skip("chromium and chromedriver are not installed; `tools/setup test` does that")
     file = tmp_path_factory.mktemp("ui") / "net.pftrace"
-    file.write_bytes(export_trace(network(), "perfetto", identity=IDENTITY).data)
+    file.write_bytes(export_trace(network(), "perfetto", "scopes", identity=IDENTITY).data)
     with perfetto_ui(file) as opened:
         yield opened
 
