@@ -515,7 +515,7 @@ class BaselineNumbers:
 
         Of the statistics that are compared a comparison reports the one that saw most.
         """
-        for statistic in _STATISTICS:
+        for statistic in _STATISTICS if self._compared else ():
             found = self._delta(operator_metric(operator, statistic))
             if found is not None:
                 return found
@@ -552,8 +552,8 @@ class BaselineNumbers:
         return f"result before this one ({started} UTC{commit})"
 
     def change_of(self, operator: Operator) -> OperatorChange | None:
-        """The change of the median of an operator; None without times."""
-        if operator.times is None:
+        """The change of the median of an operator; None without times, or without a history."""
+        if operator.times is None or not self.earlier:
             return None
         metric = operator_metric(operator, "p50")
         numbers = (
@@ -593,8 +593,8 @@ class BaselineNumbers:
 
     def trend(self, operator: Operator) -> Markup | None:
         """Draw the last medians of an operator; None without a history of it."""
-        metric = operator_metric(operator, "p50")
-        earlier = self._series.get(metric, ())
+        metric = operator_metric(operator, "p50") if self._series else None
+        earlier = self._series.get(metric, ()) if metric is not None else ()
         if not earlier or operator.times is None:
             return None
         noises = (

@@ -411,12 +411,8 @@ class _Writer:
             return None, None
         now = sum(time for _, time in times)
         changes = [(self._numbers.change_of(op), time) for op, time in times]
-        before = [
-            time / change.time.ratio if change and change.time.ratio else None
-            for change, time in changes
-        ]
-        known = [time for time in before if time is not None]
-        change = None if len(known) < len(before) or not sum(known) else now / sum(known) - 1
+        known = [time / c.time.ratio for c, time in changes if c is not None and c.time.ratio]
+        change = None if len(known) < len(times) or not sum(known) else now / sum(known) - 1
         return (short_time(now if timed == {True} else None, now), now), change
 
     def groups(self, operators: Sequence[Operator], limits: Limits) -> Iterator[View]:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -192,20 +193,22 @@ def tag(name: str, *content: str, **attributes: str | float | None) -> str:
     Underscores in names of attributes are hyphens, and one at the end is nothing. An attribute
     that is None is left out.
     """
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
+    written = ""
+    for key, value in attributes.items():
+        if value is not None:
+            text = said(value) if isinstance(value, str) else f"{value:.7g}"
+            written += f' {_spelled(key)}="{text}"'
     if not content:
         return f"<{name}{written}/>"
     return f"<{name}{written}>{''.join(content)}</{name}>"
 
 
-def _attribute(value: str | float) -> str:
-    return said(value) if isinstance(value, str) else f"{value:.7g}"
+@cache
+def _spelled(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
 
 
+@lru_cache(16_384)
 def said(text: str) -> str:
     """Return a text as markup that only shows it."""
     return escape(printable(text))
