@@ -280,10 +280,12 @@ def test_a_board_that_refuses_connections_fails_everywhere(
     assert document["headline"].startswith("FAIL: nuc-1 failed its health check: cannot open ")
     assert "Connection refused (2 of 4 runs not made)" in document["headline"]
     index = (tmp_path / "site/index.html").read_text()
-    assert "2 models on 2 boards: 2 with an infrastructure failure" in index
+    assert "2 models on 2 boards: 2 with infrastructure failures" in index
     assert '<th scope="col" role="columnheader">nucleo-f446re</th>' in index
-    assert "No infrastructure failure" not in index
     assert index.count('title="failed its health check: cannot open the') == 2
+    # One board that is dead is one cause, whatever it was planned for.
+    assert index.count('data-kind="infrastructure"') == 1
+    assert "nuc-1 failed its health check: cannot open " in index
     assert_one_verdict(tmp_path, tmp_path / "site", 76, document, said.out)
     assert etharness("site", tmp_path / "runs.sqlite", "-o", tmp_path / "site").code == 0
     assert_one_verdict(tmp_path, tmp_path / "site", 76, document)
@@ -305,8 +307,13 @@ def test_a_model_without_a_run_tonight_is_no_old_pass(tmp_path: Path, etharness:
     assert document["counts"]["host"] == document["steps"] == 2
     assert_one_verdict(tmp_path, tmp_path / "site", 71, document)
     index = (tmp_path / "site/index.html").read_text()
-    assert "2 models on 1 board: 2 with an infrastructure failure" in index
+    assert "2 models on 1 board: 2 with infrastructure failures" in index
     assert index.count('title="the time limit was reached') == 2
+    # One cause for both models, in the words of the night.
+    assert index.count('data-kind="infrastructure"') == 1
+    [cause] = document["causes"]
+    assert cause["sentence"] in html.unescape(index)
+    assert "the time limit was reached" in cause["sentence"]
     assert "passed" not in index.partition('id="matrix-table"')[2].partition("</table>")[0]
 
 

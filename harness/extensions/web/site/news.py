@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -358,7 +359,16 @@ def _commit(commit: str, started: str, models: Sequence[View]) -> View:
     states = [result.state for model in models for result in model["results"]]
     found = {each["judgement"] for model in models for each in model["changes"]}
     outcome = next((one for one in ("regression", "improvement") if one in found), "")
+    rows = [(item, change) for item in models for change in item["changes"]]
+    changed = sorted(
+        ((item, change) for item, change in rows if change["judgement"] in _ORDER),
+        key=lambda row: (_rank(row[1])[0], not row[1]["series"].role, _rank(row[1])),
+    )
+    words = Counter(change["word"] for _, change in changed)
     return {
+        "changed": changed,  # what the history calls a change, the worst first
+        "others": [row for row in rows if row[1]["judgement"] not in _ORDER],
+        "words": ", ".join(f"{count:,} {word}" for word, count in words.items()),
         "commit": commit,
         "page": commit_page(commit),
         "started": started,

@@ -507,8 +507,8 @@ _KINDS: Final[dict[news.NewsKind, str]] = {
     "fixed": "fixed",
     "faster": "faster or smaller",
     "gone": "gone",
-    "set-up": "with a set-up error",
-    "infrastructure": "with an infrastructure failure",
+    "set-up": "with set-up errors",
+    "infrastructure": "with infrastructure failures",
 }
 
 
