@@ -137,3 +137,21 @@ def test_a_pipe_is_never_cut(
     assert max(map(len, out.splitlines())) > WIDTH
     assert "not shown" not in out
     assert "native_call_quantized_depthwise_conv2d.out" in out
+
+
+@pytest.mark.parametrize("name", ["decode", "decode --tree", "compare"])
+def test_tables_have_the_same_layout_in_a_pipe_as_on_a_terminal(
+    name: str, files: dict[str, Path], etharness: Etharness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = COMMANDS[name].format(**files).split()
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    piped = etharness(*words).out.splitlines()
+    for variable, value in {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": str(WIDTH)}.items():
+        monkeypatch.setenv(variable, value)
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", etharness(*words).out).splitlines()
+    # A sentence is one line in a pipe, and folded on a terminal.
+    sentences = [line for line in piped if len(line) > WIDTH]
+    assert all(re.match(r"clock |  |Why", line) for line in sentences)
+    rest = iter(shown)
+    for line in piped:
+        assert line in sentences or line in rest
