@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness import (
@@ -18,7 +19,8 @@ from harness import (
     StepOutcome,
     open_store,
 )
-from harness.extensions.lab.nightly.verdict import compare_arms
+from harness.extensions.lab.nightly.journal import Account
+from harness.extensions.lab.nightly.verdict import compare_arms, night_verdict
 from harness.runs.history import add_directory
 from tests.support.results import made, run_directory, trace_with
 
@@ -138,3 +140,48 @@ def test_nights_that_regressed_do_not_become_the_baseline(tmp_path: Path) -> Non
         code = {0: set(), 1: {"H12"}}.get(number - 2, {"H01"}) if slow else set()
         assert all(code <= {*entry.failed} for entry in found)
     assert passed == [True] * 3 + [False] * 6
+
+
+def changed(what: str, kind: str, unit: str, relative: float) -> dict[str, object]:
+    """A number of 100 that grew by a share."""
+    level = {"before": 100.0, "after": 100.0 * (1 + relative), "relative": relative}
+    return {
+        **{"unit": "desk-1", "what": what, "statistic": "", "judgement": "regression"},
+        **{"counted_in": unit, "reason": "", "metric_kind": kind, **level},
+    }
+
+
+MEMORY = changed("planned_1", "allocator", "bytes", 3.0)
+PHASE = changed("Method::init", "phase", "ns", 5.0)
+OPERATOR = changed("conv2d #7", "operator", "ns", 0.124)
+EXECUTION = changed("Method::execute", "phase", "ns", 0.05)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            (MEMORY, PHASE, OPERATOR, EXECUTION),
+            " is 5.0 % slower since a1b2c3: conv2d #7 12.4 % slower, and 2 more regressions",
+        ),
+        ((MEMORY, OPERATOR), ": conv2d #7 is 12.4 % slower since a1b2c3, and 1 more regression"),
+        ((MEMORY,), ": memory planned_1 is 300.0 % larger since a1b2c3"),
+        (
+            (changed("log_bytes", "result", "bytes", 41.0),),
+            ": log size is 42 times larger since a1b2c3",
+        ),
+    ],
+)
+def test_time_is_told_before_memory_and_operators_before_phases(
+    changes: tuple[dict[str, object], ...], said: str
+) -> None:
+    names = {"board": "desk", "model": "kws", "before": "last:20", "after": "only"}
+    fields = {"passed": False, "summary": "", "commits": ("0f0f", "a1b2c3"), "changed": changes}
+    arm = msgspec.convert({**names, **fields}, ArmComparison)
+    times = "2026-11-22T00:00:00+00:00", "2026-11-22T01:00:00+00:00"
+    night = {"name": "n", "night": "n-1", "directory": "n-1", "times": times}
+    document = night_verdict((), (), Account(()), arms=(arm,), **night)  # type: ignore[arg-type]
+    [cause] = document.causes
+    assert cause.sentence == f"kws on desk{said}"
+    assert cause.command.startswith("etharness bisect --good 0f0f --bad a1b2c3 ")
+    assert document.headline == f"FAIL: {cause.sentence}"
