@@ -96,6 +96,31 @@ def test_a_slower_operator_is_red_and_the_baseline_is_below_the_timeline(
     browser.screenshot(f"difference-{theme}")
 
 
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("size", [(1280, 900), (380, 800)])
+def test_a_comparison_is_drawn_in_red_and_what_is_gone_is_folded(
+    browser: Browser, size: tuple[int, int], script: bool
+) -> None:
+    if not script:
+        browser.chrome.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    browser.size(*size)
+    browser.open("compared")
+    picture = browser.chrome.find_element(By.CSS_SELECTOR, "#difference ~ figure .icicle")
+    assert picture.is_displayed()
+    frames = picture.find_elements(By.CSS_SELECTOR, ".f")
+    kinds = [(frame.get_attribute("class") or "").split()[1] for frame in frames]
+    assert kinds == ["d-same", "d-same", "d-slower3", "d-new"]
+    assert "50.0 %" in (frames[2].get_attribute("textContent") or "")
+    fill = frames[2].find_element(By.CSS_SELECTOR, "rect").value_of_css_property("fill")
+    red, _, blue = colour(fill)
+    assert red > blue + 40
+    details = browser.chrome.find_element(By.CSS_SELECTOR, "details.gone")
+    assert details.get_attribute("open") is None
+    assert details.text.startswith("1 operator gone: 40.0 us")
+    if script:
+        browser.screenshot(f"compared-{size[0]}")
+
+
 def test_eight_operators_are_shown_until_all_are_asked_for(browser: Browser) -> None:
     browser.open("exported")
     assert len(browser.those(_ROWS, _SEEN)) == 8

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
+import io
 import json
 import os
 from dataclasses import dataclass, replace
@@ -36,7 +38,9 @@ from harness import (
     operator_statistics,
     read_program,
     render_report,
+    write_ed00,
 )
+from harness.cli import main
 from harness.extensions.lab.nightly.verdict import counts_of
 from tests.conftest import FIXTURES
 from tests.support.compared import with_history
@@ -175,7 +179,23 @@ def pages(directory: Path) -> dict[str, Path]:
     (directory / "nightly.html").write_bytes(
         render_report("report.html", [full, passed], nightly())
     )
-    return {name: directory / f"{name}.html" for name in (*found, "nightly")}
+    compared(directory)
+    return {name: directory / f"{name}.html" for name in (*found, "nightly", "compared")}
+
+
+def compared(directory: Path) -> None:
+    """Write a page about two networks, of whose operators one is slower, one new and one gone."""
+    whole = EventSpec("Method::execute", 0, 90_000, chain=-1, instruction=-1)
+    for name, length, third in (("before", 20_000, "old"), ("after", 30_000, "new")):
+        spans = (("conv", 0, 10_000), ("relu", 10_000, 10_000 + length), (third, 50_000, 90_000))
+        events = [
+            EventSpec(f"native_call_{kind}.out", begin, end, instruction=number)
+            for number, (kind, begin, end) in enumerate(spans)
+        ]
+        (directory / f"{name}.etdp").write_bytes(write_ed00(trace_of(RunSpec([*events, whole]))))
+    files = [str(directory / name) for name in ("before.etdp", "after.etdp", "compared.html")]
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+        main(["compare", *files[:2], "--report", files[2]])
 
 
 def nightly() -> NightDocument:

@@ -267,6 +267,9 @@ _FARTHER: Final = 1.1
 _LEAST_SPAN: Final = 0.05
 """Share of the median that a strip spans at least, so that a tick does not fill it."""
 
+_TOGETHER: Final = 0.001
+"""Share of the median within which nothing could be seen in a strip."""
+
 _PLACES: Final = 200
 """Places along a strip that are told apart."""
 
@@ -524,6 +527,8 @@ class _Writer:
         if values.min() == values.max():
             return found | {"alike": f"all {len(values):,} alike"}
         median = float(times.p50)
+        if values.max() - values.min() < _TOGETHER * median:
+            return found | {"alike": f"all {len(values):,} within {percent(_TOGETHER)}"}
         along = axis(values.tolist(), from_zero=False, least=_LEAST_SPAN * median)
         span = along.high - along.low
         if before is None or not along.low - span < before < along.high + span:
