@@ -21,7 +21,7 @@ const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 for (let node = walker.nextNode(); node; node = walker.nextNode()) {
   const parent = node.parentElement;
   if (!node.data.trim() || !parent.checkVisibility()) continue;
-  if (parent.closest("button, label, select, output, .tools, .age, #elsewhere")) continue;
+  if (parent.closest("button, label, select, output, .tools, .age, .folded, #elsewhere")) continue;
   const range = document.createRange();
   range.selectNodeContents(node);
   const inside = [...range.getClientRects()].some((box) => box.width > 0 && box.top >= 0
