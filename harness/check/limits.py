@@ -124,11 +124,12 @@ class _Limit(NamedTuple):
         """Return the check of a measured value."""
         limit, unit = self.draft.limit or 0.0, self.draft.unit
         passed = measured <= limit if self.upper else measured >= limit
+        many = len(unit) > 2 and unit.endswith("s")
         relation = {
             (True, True): "is within the limit",
-            (True, False): "exceeds the limit",
+            (True, False): "exceed the limit" if many else "exceeds the limit",
             (False, True): "meets the lower limit",
-            (False, False): "is below the lower limit",
+            (False, False): f"{'are' if many else 'is'} below the lower limit",
         }[self.upper, passed]
         reason = f"{_number(measured)} {unit} {relation} of {_number(limit)} {unit}"
         return replace(

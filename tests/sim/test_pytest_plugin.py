@@ -197,7 +197,7 @@ def lines_of_checks(lines: list[str]) -> list[str]:
     found = [*dict.fromkeys(line for line in lines if line.startswith("  B01 "))]
     absent, softmax = found  # the worst first
     assert softmax.startswith("  B01 native_call_softmax.out, instruction ")
-    assert softmax.endswith(" ticks exceeds the limit of 1 ticks")
+    assert softmax.endswith(" ticks exceed the limit of 1 ticks")
     assert "no event matches 'absent' in block 'Execute'" in absent
     return found
 

@@ -59,7 +59,7 @@ def trace(*, failed: bool = False, dropped: int = 0, hz: bool = True) -> Trace:
             "[[time]]\nevent = 'a'\nlimit_us = 1\nlimit_ticks = 1",
             "one of limit_us and limit_ticks, not both",
         ),
-        ("[[time]]\nevent = 'a'\nlimit_us = 1\nstatistic = 'p99'", r"\$\.time\[0\]\.statistic"),
+        ("[[time]]\nevent = 'a'\nlimit_us = 1\nstatistic = 'p99'", r"statistic cannot be 'p99'"),
         (
             "[[time]]\nevent = 'a'\nlimit_us = 1\nstatistic = 'count'",
             "limit_count and at_least_count require",
@@ -165,7 +165,7 @@ def test_allocators_are_limited_and_may_not_fail(tmp_path: Path) -> None:
     ("stacks", "passed", "said"),
     [
         ([(0, 1000, 2048)], True, "1,000 bytes is within the limit of 1,000 bytes"),
-        ([(0, 1001, 2048)], False, "1,001 bytes exceeds the limit of 1,000 bytes"),
+        ([(0, 1001, 2048)], False, "1,001 bytes exceed the limit of 1,000 bytes"),
         ([(0, 10, 2048), (1, 1001, 2048)], False, "is within"),
         ([(0, 512, 512)], False, "all 512 bytes were used: the stack may have overflowed"),
         ([], False, "the limit matches nothing"),
