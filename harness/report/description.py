@@ -496,7 +496,7 @@ class RunDescription:
         section_tables: The same as tables.
         why: What changed in the program since the baseline, and what that cost; None if unknown.
         causes: The same in sentences.
-        regression: It passed by itself, and its nightly run found it worse than others.
+        regression: It is suspect, or passed by itself and its nightly run found it worse.
     """
 
     run: EvaluatedRun
@@ -594,13 +594,13 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     changes = describe_changes(run.comparison) if run.comparison is not None else None
     explain: Any = load_plugin(EXPLANATIONS, "compare") if run.history is not None else None
     why = explain and explain.explain_history(run)
-    verdict = describe_verdict(run.verdict, run.failure)
+    verdict, worse = describe_verdict(run.verdict, run.failure), False
     if run.comparison is not None and verdict.failed and verdict.failed[0].code.startswith("H"):
         from harness.report.nightly import compared_arm, regression_sentence, worse_numbers
 
         names = (printable(board), printable(model).partition(".pte")[0])
         arm = compared_arm((*names, run.comparison.description, ""), run.comparison)
-        if worse_numbers(arm):
+        if worse := bool(worse_numbers(arm)):
             verdict = replace(verdict, why=regression_sentence(arm))
     return RunDescription(
         run=run,
@@ -627,6 +627,7 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
         ),
         why=why,
         causes=explain.text_of(why) if why else (),
+        regression=worse and run.exit_code == 3,
     )
 
 

@@ -187,7 +187,12 @@ def in_html(run: EvaluatedRun) -> Shown:
     texts = ["".join(item.itertext()).partition(" tests/")[0] for item in why]
     assert [OFF.sub("", text) for text in texts] == failed
     result = "PASS" if badge.text == "PASS" else "FAIL"
-    return Shown(f"{result}: {headline.text.rstrip(' ')}", operators, failed)
+    text = headline.text.rstrip(" ")
+    if badge.text == "FAIL":  # what decides stands before how many checks failed
+        [counts] = [e for e in headline if e.get("class") == "muted"]
+        assert text.startswith(run.verdict.worst_failures[0].code)
+        text = (counts.text or "").removeprefix("(").partition(", exit code")[0]
+    return Shown(f"{result}: {text}", operators, failed)
 
 
 def in_markdown(run: EvaluatedRun) -> Shown:
@@ -284,7 +289,11 @@ def test_all_reports_show_the_same_operators_failed_checks_and_verdict(run: Eval
     shown = {name: render(run) for name, render in RENDERERS.items()}
     names = {printable(op.name) for op in run.subject.operators}
     terminal = shown.pop("terminal")
-    assert (terminal.verdict, terminal.failed) == (shown["JSON"].verdict, shown["JSON"].failed)
+    failed = [
+        f"{check.code} {check.subject}: {f'{check.rule}: ' * (check.code[0] == 'B')}{check.reason}"
+        for check in describe(run).verdict.failed
+    ]
+    assert (terminal.verdict, terminal.failed) == (shown["JSON"].verdict, failed)
     table = describe(run).operators
     assert table is not None
     for (line,), row in zip(terminal.operators, table.operators, strict=True):
