@@ -317,6 +317,8 @@ def _interval(interval: Interval | None, unit: DisplayUnit, sign: str = "") -> s
             return "inf" if value > 0 else "-inf"
         return ("+" if sign and value > 0 else "") + unit.text(value)
 
-    if interval.low == interval.high or (interval.lowest is None and interval.highest is None):
+    known = math.isfinite(interval.low) or math.isfinite(interval.high)
+    exact = interval.low == interval.high or (interval.lowest is None and interval.highest is None)
+    if exact or not known:
         return f"{text(interval.value)} {unit.name}"
     return f"{text(interval.value)} {unit.name} [{text(interval.low)}, {text(interval.high)}]"

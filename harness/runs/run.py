@@ -850,8 +850,11 @@ class BoardRun(RunRecorder):
             device.session.set_input(index, tensor_to_bytes(array, tensor), sizes=sizes)
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
+        known = self.result.model
+        if known is None or known.method != request.method_name:  # a test set of another method
+            known = describe_model(request, plan.model, plan.board)
         model = replace(
-            self.result.model or describe_model(request, plan.model, plan.board),
+            known,
             planned_bytes=loaded.planned_bytes,
             method_bytes=loaded.method_bytes,
             inputs=tuple(inputs),

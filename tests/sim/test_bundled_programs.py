@@ -85,7 +85,7 @@ def test_a_wrong_expected_output_is_named(wrong: Path, tmp_path: Path) -> None:
     for part in (
         "1 of 6 elements differ (rtol 0.0001, atol 0.0001)",
         "first [1, 2]: ",
-        f"expected {np.float32(expected + np.float32(0.5))}",
+        f"expected {np.float32(expected + np.float32(0.5))!s}",
         "error 0.5",
     ):
         assert part in failure.reason

@@ -180,7 +180,7 @@ def test_an_interrupt_keeps_the_trace_of_what_ran(
     kept = "the run has ended on the board, and its trace is saved"
     terminated = number == signal.SIGTERM
     word = "terminated" if terminated else "interrupted"
-    message = f"{word}: {completed} of {MANY} executions completed; {kept}"
+    message = f"{word}: {int(completed):,} of {int(MANY):,} executions completed; {kept}"
     assert err.strip() == message
     assert result["exit_code"] == code
     assert result["failure"] == {

@@ -80,9 +80,9 @@ _COMMIT: Final = 8
 """Characters of a commit in a picture."""
 
 _APART: Final = 18.0
-"""Middles of labels of commits are at least that far from each other, percent."""
+"""Middles of labels of commits and dates are at least that far from each other, percent."""
 
-_NARROW: Final = 32.0
+_NARROW: Final = 40.0
 """The same where the picture is narrow, as on a phone."""
 
 _STEP_APART: Final = 45.0
