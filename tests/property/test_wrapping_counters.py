@@ -136,7 +136,7 @@ def test_without_its_width_nothing_is_negative_and_nothing_unknown_is_a_number(
 ) -> None:
     bits, offset = counter
     trace = read_ed00(narrowed(WIDE, bits, offset, adding=adding))
-    drawing = draw(trace)
+    drawing = draw(trace, wrappers=True)
     check_nesting(drawing)
     assert drawing.start.min() == 0
     assert (drawing.end >= drawing.start).all()
