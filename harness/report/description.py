@@ -595,13 +595,17 @@ def describe(run: EvaluatedRun, *, unit: DisplayUnit | None = None) -> RunDescri
     explain: Any = load_plugin(EXPLANATIONS, "compare") if run.history is not None else None
     why = explain and explain.explain_history(run)
     verdict, worse = describe_verdict(run.verdict, run.failure), False
-    if run.comparison is not None and verdict.failed and verdict.failed[0].code.startswith("H"):
-        from harness.report.nightly import compared_arm, regression_sentence, worse_numbers
+    if run.comparison is not None and verdict.checks:
+        from harness.report.nightly import comparison_sentence
 
-        names = (printable(board), printable(model).partition(".pte")[0])
-        arm = compared_arm((*names, run.comparison.description, ""), run.comparison)
-        if worse := bool(worse_numbers(arm)):
-            verdict = replace(verdict, why=regression_sentence(arm))
+        names, passed = (
+            (printable(board), printable(model).partition(".pte")[0]),
+            not verdict.failed,
+        )
+        if run.failure is None and (passed or verdict.failed[0].code.startswith("H")):
+            said = comparison_sentence(names, run.comparison, passed=passed)
+            verdict = replace(verdict, why=said or verdict.why)
+            worse = bool(said) and not passed
     return RunDescription(
         run=run,
         verdict=verdict,

@@ -146,10 +146,14 @@ def _marker(overview: Overview, night: NightDocument | None) -> str:
     return f"<!-- etdump-harness: {plain} -->\n"
 
 
+def _named(name: str, why: str) -> str:
+    return why if why.startswith(name) else f"{name}: {why}"
+
+
 def _alone(run: RunDescription, summary: RunSummary, room: int) -> Iterator[str]:
     """The page of one run."""
     word = verdict_word(run.verdict.outcome == "pass")
-    title = f"{word}: {summary.name}: {run.verdict.why}"
+    title = f"{word}: {_named(summary.name, run.verdict.why)}"
     yield (head := f"## {escaped(title, _LONGEST_TITLE)}\n\n")
     yield from _run(run, summary, room - len(head.encode()))
 
@@ -157,11 +161,11 @@ def _alone(run: RunDescription, summary: RunSummary, room: int) -> Iterator[str]
 def _one_of(run: RunDescription, summary: RunSummary, room: int) -> Iterator[str]:
     """One of several runs; those that passed are folded."""
     if summary.state != "pass":
-        title = f"{word_of(summary.state)}: {summary.label}: {run.verdict.why}"
+        title = f"{word_of(summary.state)}: {_named(summary.label, run.verdict.why)}"
         yield (head := f"### {escaped(title, _LONGEST_TITLE)}\n\n")
         yield from _run(run, summary, room - len(head.encode()))
         return
-    title = brief(f"PASS: {summary.label}: {run.verdict.why}", _LONGEST_TITLE)
+    title = brief(f"PASS: {_named(summary.label, run.verdict.why)}", _LONGEST_TITLE)
     head, end = f"<details><summary>{_in_tag(title)}</summary>\n\n", "</details>\n\n"
     yield head
     yield from _run(run, summary, room - len((head + end).encode()))

@@ -260,6 +260,22 @@ def regression_sentence(arm: ArmComparison) -> str:
     return f"{text}, and {counted(more, 'more regression')}" if more else text
 
 
+def comparison_sentence(
+    names: tuple[str, str], comparison: HistoryComparison, *, passed: bool
+) -> str:
+    """Say what got worse or, of a run that passed, that it is faster; "" for neither."""
+    arm = compared_arm((*names, comparison.description, ""), comparison)
+    if not passed:
+        return regression_sentence(arm) if worse_numbers(arm) else ""
+    gains = [
+        c.relative for c in arm.changed if c.what == EXECUTION and c.judgement == "improvement"
+    ]
+    if not gains or not gains[0]:
+        return ""
+    than = compared_with(comparison.description)
+    return f"{arm.model} on {arm.board} is {-100 * gains[0]:.1f} % faster than {than}"
+
+
 def growth_sentence(change: Changed) -> str:
     """Say of a number how much it grew: ``conv2d #7 12.4 % slower``."""
     return f"{_number_name(change)} {_growth_text(change)}"

@@ -393,7 +393,7 @@ def test_on_a_coarse_clock_the_usual_task_of_the_tracer_decides(
             'name = "*"\nlimit_value = 1e-6',
             [
                 "9 queue exceeds the limit of 1e-06 queue",
-                "1.5e-06 amps exceeds the limit of 1e-06 amps",
+                "1.5e-06 amps exceed the limit of 1e-06 amps",
                 "1 of 2 samples are infinite or no number",
             ],
         ),
