@@ -182,7 +182,7 @@ def delta_table(run: RunDescription, summary: RunSummary) -> words.ReportTable:
     rows = []
     for number in (summary.execution, summary.memory):
         if number is not None:
-            word = number.change_text.rpartition(", ")[2] if number.change_text else "no baseline"
+            word = number.change_text.split(" %, ")[-1] if number.change_text else "no baseline"
             if run.changes is None and number.before:
                 word += " (not compared with history)"
             level = number.before or "-"

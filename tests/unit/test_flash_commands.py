@@ -465,6 +465,6 @@ def test_a_preset_stays_in_the_cache(tmp_path: Path, preset: str) -> None:
     assert 'preset = "native"' in text
     board = tmp_path / "native.toml"
     board.write_text(text.replace('preset = "native"', f'preset = "{preset}"'))
-    with pytest.raises(UsageError, match=r"native\.toml:\d+:\d+: Not a plain word") as caught:
+    with pytest.raises(UsageError, match=r"native\.toml:\d+:\d+: build.preset cannot be") as caught:
         harness.Board.load(board)
     assert caught.value.hint.startswith("begin with a letter")
