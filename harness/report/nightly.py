@@ -215,7 +215,7 @@ def compared_arm(names: tuple[str, str, str, str], comparison: HistoryComparison
 
 
 def _urgency(number: Compared) -> tuple[bool, bool, bool]:
-    """Worse numbers first; of these the execution, then other times, then sizes."""
+    """Worse numbers first, in the order of `worse_numbers`."""
     metric = number.metric
     return number.judgement not in _IS_WORSE, metric.name != EXECUTION, metric.unit not in _TIMES
 
@@ -237,8 +237,9 @@ def _changed(number: Compared) -> Changed:
 
 
 def worse_numbers(arm: ArmComparison) -> list[Changed]:
-    """Return the numbers that got worse, the most urgent first."""
-    return [change for change in arm.changed if change.judgement in _IS_WORSE]
+    """Return the numbers that got worse: the execution, then other times, then sizes."""
+    worse = [change for change in arm.changed if change.judgement in _IS_WORSE]
+    return sorted(worse, key=lambda c: (c.what != EXECUTION, c.counted_in not in _TIMES))
 
 
 def regression_sentence(arm: ArmComparison) -> str:

@@ -620,8 +620,7 @@ class BoardRun(RunRecorder):
         Of a bundled program every test set has a trace of its own, and the whole has none.
         """
         plan, board = self.plan, self.plan.board
-        # Before the board waits; an invalid or unsupported model has a result, too, with its name.
-        self.update(model=describe_model(plan.request, plan.model, board))
+        # Before the board waits; an invalid or unsupported model has a result, too.
         test_sets = plan.test_sets
         names = dict.fromkeys(test_set.method for test_set in test_sets)
         for name in names or [plan.request.method_name]:
@@ -850,11 +849,8 @@ class BoardRun(RunRecorder):
             device.session.set_input(index, tensor_to_bytes(array, tensor), sizes=sizes)
             file = self.directory.write_tensor(f"inputs/{index}.npy", array)
             inputs.append(TensorRecord(tensor.scalar_type, array.shape, array.nbytes, file))
-        known = self.result.model
-        if known is None or known.method != request.method_name:  # a test set of another method
-            known = describe_model(request, plan.model, plan.board)
         model = replace(
-            known,
+            describe_model(request, plan.model, plan.board),
             planned_bytes=loaded.planned_bytes,
             method_bytes=loaded.method_bytes,
             inputs=tuple(inputs),

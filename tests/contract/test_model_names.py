@@ -40,9 +40,9 @@ def test_a_series_goes_by_the_name_of_its_model(folder: Path, etharness: Etharne
 
     again = ("run", "--board", "native", "--model", "export_2.pte", *store, "--baseline", "last:1")
     new = etharness(*again, "-o", "c")
-    assert "no result" in new.out
+    assert "no baseline yet" in new.out
     renamed = etharness(*again, "--name", "kws", "-o", "d")
-    assert "no result" not in renamed.out
+    assert "no baseline yet" not in renamed.out
     assert "kws on native" in renamed.out
     model = json.loads(Path("d/result.json").read_text())["model"]
     assert (model["name"], model["file"]) == ("kws", "export_2.pte")

@@ -109,7 +109,8 @@ def test_comparing_says_what_changed_from_the_other_to_this(live: harness.Run) -
 
 def test_exports_and_reports_are_written_and_replaced(live: harness.Run, tmp_path: Path) -> None:
     for _ in range(2):
-        assert live.export(tmp_path / "t.pftrace", "perfetto", model="small_int8") == ()
+        [note] = live.export(tmp_path / "t.pftrace", "perfetto", model="small_int8")
+        assert note.endswith("--flavour scopes has them")
         assert live.report(tmp_path / "r.json") == tmp_path / "r.json"
     assert (tmp_path / "t.pftrace").stat().st_size > 1000
     with pytest.raises(UsageError, match="unknown format 'perfeto'"):

@@ -228,7 +228,7 @@ def test_an_estimate_of_dynamic_shapes_is_an_upper_bound(etharness: Etharness) -
 @pytest.mark.parametrize(
     ("shapes", "words"),
     [
-        (["3x6"], "1 shapes for the 2 inputs of method 'forward': float32[8, 6]?, int64[8]?"),
+        (["3x6"], "1 shape for the 2 inputs of method 'forward': float32[8, 6]?, int64[8]?"),
         (["9x6", "3"], "--input-shape 9x6 does not fit input 0 of 'forward', float32[8, 6]?"),
         (["3x5", "3x1"], "--input-shape 3x1 does not fit input 1"),
         (["3by6", "3"], "--input-shape '3by6' is no shape"),
