@@ -98,7 +98,7 @@ def test_scalars_stay_scalars_wherever_they_go(
     options = [f"--reference={tmp_path / f'{number}.npy'}" for number in range(len(wrong))]
     failed = etharness("run", "--board", "native", "--model", model, "-o", run, *options)
     assert failed.code == 1
-    assert "1 of 1 elements differ" in failed.out
+    assert "1 of 1 element differs" in failed.out
 
 
 def test_the_command_line_chooses_the_method(

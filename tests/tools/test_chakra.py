@@ -88,7 +88,7 @@ def attributes(node: Any) -> dict[str, Any]:
 
 def ours(case: Case) -> list[GraphNode]:
     trace, method = case()
-    return graph(draw(trace, method), method)
+    return graph(draw(trace, method, wrappers=True), method)
 
 
 @CASES

@@ -78,9 +78,9 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Op
     directory: Path = tmp_path_factory.mktemp(request.param)
     files = directory / "x.pftrace", directory / "x.json"
     for file, name in zip(files, ("perfetto", "kineto"), strict=True):
-        file.write_bytes(export_trace(trace, name).data)
+        file.write_bytes(export_trace(trace, name, "scopes").data)
     with trace_processor(files[0]) as perfetto, trace_processor(files[1]) as chrome:
-        yield Opened(draw(trace), perfetto, chrome)
+        yield Opened(draw(trace, wrappers=True), perfetto, chrome)
 
 
 def test_nothing_is_wrong_with_the_file(opened: Opened) -> None:

@@ -275,7 +275,7 @@ def test_a_search_for_rtt_passes_over_other_control_blocks(
         ('"native"', '"native"\ncount = 1000000000', "board.count must be at most 256, not 1"),
         ('"native"', f'"native"\ncount = {MOST_UNITS}\n[[board]]\nboard = "qemu-microbit"\n',
          "selects 257 units; the limit is 256"),
-        ("schema = 1", "schema = 1\nrepeats = 1000000000", "000 steps; the limit is 100,000"),
+        ("schema = 1", "schema = 1\nrepeats = 1000000000", "000 runs; the limit is 100,000"),
         ("schema = 1", "schema = 1\nretry = { link = 1000000000 }", "link must be at most 100"),
     ],
 )  # fmt: skip

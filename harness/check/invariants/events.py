@@ -286,11 +286,11 @@ def _standing(trace: Trace) -> Iterator[Check]:
     executions = own_scopes(trace) & trace.named(EXECUTION) & (durations(trace) >= MANY_TICKS)
     for column, counter in enumerate(trace.counters):
         counts = trace.counts[:, column]
-        counted = executions & (counts != NO_COUNT) & _cannot_wrap(trace, counter)
-        if counter.name not in _CYCLES_RULE or not counted.any():
+        known = executions & (counts != NO_COUNT) & _cannot_wrap(trace, counter)
+        if counter.name not in _CYCLES_RULE or not known.any():
             continue
-        still = np.flatnonzero(counted & (counts == 0))
-        reason = f"it counts in all {int(np.count_nonzero(counted)):,} executions"
+        still = np.flatnonzero(known & (counts == 0))
+        reason = f"it counts in all {int(np.count_nonzero(known)):,} executions"
         if len(still):
             reason = (
                 f"it counts nothing in {counted(len(still), 'execution')}; the first is "
