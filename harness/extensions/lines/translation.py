@@ -34,8 +34,8 @@ _ANSWERED: Final = 6
 """PINGs of each kind for a byte, and how many without it have to be answered: damage at random
 that hits all with the byte and at most two of the others is less probable than 1 in 1,000."""
 
-_ENOUGH: Final = 64
-"""Bytes without an eighth bit that are no accident: the type of each answer has it."""
+_ECHOES: Final = 3
+"""PINGs whose answers without an eighth bit are no accident."""
 _SHORT: Final = 48
 """Longest frame in which two dropped bytes are looked for: a thousand pairs of places."""
 _AMBIGUOUS: Final = 8
@@ -64,13 +64,23 @@ def find_translation(exchange: Exchange) -> HarnessError | None:
 def _of_all_frames(exchange: Exchange) -> str:
     """What damages every frame from the board: none arrived whole."""
     frames = list(exchange.corrupt_frames)
-    if exchange.statistics.frames_received:
+    if exchange.statistics.frames_received or not frames:
         return ""
     if any(_is_whole(part) for frame in frames for part in _parts(frame)):
         return "drops NUL (0x00), the end of every frame from the board"
-    if sum(map(len, frames)) >= _ENOUGH and all(max(frame) < 0x80 for frame in frames):
+    plain = [n for n in _sequences(None) if n & 0xFF and n >> 8]
+    if all(_is_echoed(exchange, sequence) for sequence in plain[:_ECHOES]):
         return f"drops {_NAMES[_HIGH]} from the board"
     return ""
+
+
+def _is_echoed(exchange: Exchange, sequence: int) -> bool:
+    """Whether the answer to a PING comes as it is but for the eighth bit of its type."""
+    exchange.corrupt_frames.clear()
+    _is_answered(exchange, sequence)
+    # In the coding a mark and the length of what follows stand before the type.
+    answer = bytes((Op.PING, sequence & 0xFF, sequence >> 8))
+    return any(frame[2:5] == answer for frame in exchange.corrupt_frames)
 
 
 def _of_a_byte(exchange: Exchange) -> str:
