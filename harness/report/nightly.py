@@ -196,7 +196,7 @@ def compared_arm(names: tuple[str, str, str, str], comparison: HistoryComparison
     numbers = [number for number in comparison.numbers if number.judgement not in _UNCHANGED]
     judgements: list[str] = [number.judgement for number in comparison.numbers]
     judgements += ["suspect" for one in comparison.common if one.judgement == "suspect"]
-    numbers.sort(key=_urgency)
+    numbers.sort(key=lambda one: _urgency(one.judgement, one.metric.name, one.metric.unit))
     steps = [step for number in numbers[:1] for step in number.steps if step.size.value > 0]
     return ArmComparison(
         board=board,
@@ -214,10 +214,9 @@ def compared_arm(names: tuple[str, str, str, str], comparison: HistoryComparison
     )
 
 
-def _urgency(number: Compared) -> tuple[bool, bool, bool]:
-    """Worse numbers first, in the order of `worse_numbers`."""
-    metric = number.metric
-    return number.judgement not in _IS_WORSE, metric.name != EXECUTION, metric.unit not in _TIMES
+def _urgency(judgement: str, what: str, unit: str) -> tuple[bool, bool, bool]:
+    """Order of numbers: those that got worse first; the execution, then other times, then sizes."""
+    return judgement not in _IS_WORSE, what != EXECUTION, unit not in _TIMES
 
 
 def _changed(number: Compared) -> Changed:
@@ -237,9 +236,9 @@ def _changed(number: Compared) -> Changed:
 
 
 def worse_numbers(arm: ArmComparison) -> list[Changed]:
-    """Return the numbers that got worse: the execution, then other times, then sizes."""
+    """Return the numbers that got worse, the most urgent first."""
     worse = [change for change in arm.changed if change.judgement in _IS_WORSE]
-    return sorted(worse, key=lambda c: (c.what != EXECUTION, c.counted_in not in _TIMES))
+    return sorted(worse, key=lambda one: _urgency(one.judgement, one.what, one.counted_in))
 
 
 def regression_sentence(arm: ArmComparison) -> str:
